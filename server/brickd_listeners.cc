@@ -6,6 +6,9 @@
 #include <cstring>
 #include <utility>
 
+#ifdef BRICKFS_FABRIC
+#include "server/fabric/listener.h"
+#endif
 #include "server/tcp/listener.h"
 #include "server/verbs/listener.h"
 
@@ -29,32 +32,47 @@ Result<std::unique_ptr<Listener>> listen_tcp(BrickService& service, ListenUrl& u
   return std::unique_ptr<Listener>(std::move(*listener));
 }
 
-Result<std::unique_ptr<Listener>> listen_rdma(BrickService& service, const std::vector<ListenUrl*>& urls,
-                                              const BrickSecrets& secrets, std::string* why) {
+// One listener for all its URLs: what a client has of a session may come by several addresses.
+template <typename OfTransport>
+Result<std::unique_ptr<Listener>> listen_at_all(BrickService& service, const std::vector<ListenUrl*>& urls,
+                                                const BrickSecrets& secrets, std::string* why) {
   std::vector<ListenUrl> asked;
   for (const ListenUrl* const url : urls) asked.push_back(*url);
-  auto listener = TRY(VerbsListener::open(service, asked, secrets.clients.front(), why));
+  auto listener = TRY(OfTransport::open(service, asked, secrets.clients.front(), why));
   use_in(*listener, secrets);
   for (size_t number = 0; number < urls.size(); ++number) urls[number]->port = listener->port(number);
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
+Result<std::unique_ptr<Listener>> listen_fabric(BrickService& service, const std::vector<ListenUrl*>& urls,
+                                                const BrickSecrets& secrets, std::string* why) {
+#ifdef BRICKFS_FABRIC
+  return listen_at_all<FabricListener>(service, urls, secrets, why);
+#else
+  *why = "built without libfabric: listen on tcp:// or rdma://";
+  return Error(ENODEV, "no libfabric here");
+#endif
+}
+
 }  // namespace
 
-// RDMA has one listener for all its URLs: a client's queue pairs may come by several addresses.
 Result<BrickListeners> BrickListeners::open(BrickService& service, std::vector<ListenUrl> urls,
                                             const BrickSecrets& secrets, std::string* why) {
   BrickListeners made;
   made.urls_ = std::move(urls);
   std::vector<ListenUrl*> rdma;
+  std::vector<ListenUrl*> fabric;
   for (ListenUrl& url : made.urls_) {
     if (url.kind == SourceKind::kRdma) {
       rdma.push_back(&url);
+    } else if (url.kind == SourceKind::kFabric) {
+      fabric.push_back(&url);
     } else {
       made.listeners_.push_back(TRY(listen_tcp(service, url, secrets, why)));
     }
   }
-  if (!rdma.empty()) made.listeners_.push_back(TRY(listen_rdma(service, rdma, secrets, why)));
+  if (!rdma.empty()) made.listeners_.push_back(TRY(listen_at_all<VerbsListener>(service, rdma, secrets, why)));
+  if (!fabric.empty()) made.listeners_.push_back(TRY(listen_fabric(service, fabric, secrets, why)));
   return made;
 }
 

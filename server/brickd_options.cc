@@ -76,7 +76,8 @@ VolumeSpec parse_volume(const std::string& text) {
 // All that may stand in a configuration file, too.
 void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.add_option("--listen", arguments.listen,
-                 "tcp://HOST[:PORT] or rdma://HOST[:PORT] to serve at, repeatable (tcp://127.0.0.1:20470; port 0: any)")
+                 "tcp://HOST[:PORT], rdma://HOST[:PORT] or fabric://HOST[:PORT] to serve at, repeatable "
+                 "(tcp://127.0.0.1:20470; port 0: any)")
       ->type_name("URL")
       ->check(refuse_url)
       ->expected(1)

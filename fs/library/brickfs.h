@@ -79,9 +79,9 @@ typedef void (*brickfs_log_fn)(void* context, int level, const char* line);
  * returns. */
 BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int level);
 
-/* Both opens take SOURCE as brickfs(8) does: rdma://HOST[:PORT]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE,
- * file:PATH[,SIZE]; for files also sets, tcp://A+B/VOLUME and etcd://HOST[:PORT]/VOLUME (docs/sets.md); and options as
- * its -o: a list with commas between, null or "" for none; a value with commas stands in double quotes.
+/* Both opens take SOURCE as brickfs(8) does: rdma://HOST[:PORT]/VOLUME, fabric://..., tcp://HOST[:PORT]/VOLUME,
+ * memory:SIZE, file:PATH[,SIZE]; for files also sets, tcp://A+B/VOLUME and etcd://HOST[:PORT]/VOLUME (docs/sets.md);
+ * and options as its -o: a list with commas between, null or "" for none; a value with commas stands in double quotes.
  *
  * - ro, rw: the lease of one of many readers, or (the default) the only one.
  * - follow: blocks: no lease. Reads beside whoever writes, and takes part in notifications.
@@ -149,7 +149,7 @@ typedef struct brickfs_volume_stat_t {
   uint64_t boot_id;            /* of the brick: another after each start */
   uint32_t durable;            /* 1: what was committed survives the brick */
   uint32_t read_only;          /* 1: opened with ro or follow */
-  char transport[64];          /* "embedded", "tcp", "rdma (...)" */
+  char transport[64];          /* "embedded", "tcp", "rdma (...)", "fabric (...)" */
 } brickfs_volume_stat_t;
 
 typedef struct brickfs_range {

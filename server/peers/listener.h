@@ -40,7 +40,7 @@ class Listener : protected PeerTransport {
   // there are no calls of his.
   void use_secrets(std::vector<Secret> secrets) { secrets_.set(std::move(secrets)); }
   void use_admin_secrets(std::vector<Secret> secrets) { admin_secrets_.set(std::move(secrets)); }
-  // By which peers come, for people and metrics: "tcp", "rdma".
+  // By which peers come, for people and metrics: "tcp", "rdma", "fabric".
   virtual std::string_view transport() const = 0;
   // The bytes of blocks pass the brick's processor, so they are counted.
   virtual bool moves_bytes() const = 0;

@@ -68,6 +68,7 @@ Result<calls::Answer> ServerSession::call(const calls::Request& request, const A
                         },
                         [&](const calls::Close&) { return calls::to_answer(close()); },
                         [&](const calls::QueuePair&) { return of_remote(); },
+                        [&](const calls::Endpoint&) { return of_remote(); },
                         [&](const calls::Detach&) { return of_remote(); },
                         [&](const calls::Keys&) { return of_remote(); },
                         [&](const auto& call) { return calls::to_answer(carry_out(call)); },
@@ -112,7 +113,7 @@ auto ServerSession::past_followers(BlockRange blocks, int in_the_way, Operation&
 
 void ServerSession::take_back(BlockRange blocks) {
   const Call call(*this, Call::Whose::kOthers);
-  if (call.admitted().ok()) release(handles_.revoke(blocks), AfterWriting::kStore);
+  if (call.admitted().ok()) release(handles_.revoke(blocks), AfterWriting::kStore, {}, Asked::kByOthers);
 }
 
 Result<calls::Mapped> ServerSession::carry_out(const calls::Map& asked) {
@@ -255,7 +256,8 @@ bool ServerSession::silent_for(std::chrono::milliseconds limit, std::chrono::ste
 
 // Waits for the pins of revoked handles, revokes the device's grants, and unmaps the blocks; those in `doomed` are
 // about to be freed.
-void ServerSession::release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed) {
+void ServerSession::release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed,
+                            Asked asked) {
   const auto patience = std::chrono::steady_clock::now() + kPinPatience;
   for (const HandleTable::Revoked& handle : revoked) {
     if (handle.wait_until(patience)) continue;
@@ -266,7 +268,7 @@ void ServerSession::release(std::span<const HandleTable::Revoked> revoked, After
   if (fixed_.peer.remote != nullptr && !revoked.empty()) {
     std::vector<uint32_t> keys;
     for (const HandleTable::Revoked& handle : revoked) keys.push_back(handle.key());
-    fixed_.peer.remote->revoke(keys);
+    asked == Asked::kByPeer ? fixed_.peer.remote->revoke(keys) : fixed_.peer.remote->take_away(keys);
   }
   for (const HandleTable::Revoked& handle : revoked) {
     const BlockAddress start = handle.blocks().start;

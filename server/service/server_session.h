@@ -48,9 +48,11 @@ class RemoteAccess {
   virtual void add_keys(calls::Mapped& mapped) const = 0;
   // When it returns no access by these keys can land any more. Each is revoked once.
   virtual void revoke(std::span<const uint32_t> keys) = 0;
+  // The same where the peer has not asked for it, and may be using them.
+  virtual void take_away(std::span<const uint32_t> keys) { revoke(keys); }
   // The same of all; and nothing is granted any more.
   virtual void cut_off() = 0;
-  // QUEUE_PAIR, DETACH, KEYS.
+  // QUEUE_PAIR, ENDPOINT, DETACH, KEYS.
   virtual Result<calls::Answer> call(const calls::Request& request) = 0;
 };
 
@@ -150,7 +152,9 @@ class ServerSession final : public Callee {
   bool end(AfterWriting after);
   bool begin_end();
   void finish_end(AfterWriting after);
-  void release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed = {});
+  enum class Asked : uint8_t { kByPeer, kByOthers };
+  void release(std::span<const HandleTable::Revoked> revoked, AfterWriting after, BlockRange doomed = {},
+               Asked asked = Asked::kByPeer);
   void unmap_part(BlockAddress start, BlockAddress end, Access access, AfterWriting after);
   void cut_off() { std::call_once(cut_off_, fixed_.peer.cut_off); }
 

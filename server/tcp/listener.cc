@@ -10,30 +10,41 @@
 namespace brickfs {
 
 Result<std::unique_ptr<TcpListener>> TcpListener::open(BrickService& service, const ListenUrl& url, Secret secret) {
-  auto acceptor = TRY(TcpAcceptor::open(url.host, url.port));
-  service.announce_tcp(acceptor->port());
-  std::unique_ptr<TcpListener> listener(new TcpListener(service, std::move(secret), std::move(acceptor)));
+  std::vector<std::unique_ptr<TcpAcceptor>> acceptors;
+  acceptors.push_back(TRY(TcpAcceptor::open(url.host, url.port)));
+  service.announce_tcp(acceptors.front()->port());
+  std::unique_ptr<TcpListener> listener(new TcpListener(service, std::move(secret), std::move(acceptors)));
   listener->accept();
   return listener;
 }
 
 void TcpListener::accept() {
+  const auto reap = [this] {
+    MutexLock lock(accepting_);
+    reap_finished();
+  };
   TcpAcceptor::Hooks hooks;
   hooks.judge = [this](const PeerAddress& peer, const Nonces& nonces, const Message& call) {
     return judge(peer, nonces, call);
   };
-  hooks.introduced = [this](TcpUnauthenticatedPeers::Introduced peer) { introduce(std::move(peer)); };
-  hooks.tick = [this] { reap_finished(); };
-  hooks.displaced = [this] { own_counters().refused(Refused::kUnauthenticated); };
-  hooks.out_of_descriptors = [this] {
-    own_counters().refused(Refused::kDescriptors);
-    reap_finished();
+  hooks.introduced = [this](TcpUnauthenticatedPeers::Introduced peer) {
+    MutexLock lock(accepting_);
+    introduce(std::move(peer));
   };
-  acceptor_->start(std::move(hooks));
+  hooks.tick = reap;
+  hooks.displaced = [this] { own_counters().refused(Refused::kUnauthenticated); };
+  hooks.out_of_descriptors = [this, reap] {
+    own_counters().refused(Refused::kDescriptors);
+    reap();
+  };
+  for (const auto& acceptor : acceptors_) acceptor->start(hooks);
 }
 
-TcpListener::~TcpListener() {
-  acceptor_->stop();
+TcpListener::~TcpListener() { TcpListener::stop(); }
+
+void TcpListener::stop() {
+  if (std::exchange(stopped_, true)) return;
+  for (const auto& acceptor : acceptors_) acceptor->stop();
   end_all();
 }
 

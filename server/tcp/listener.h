@@ -6,17 +6,19 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "server/peers/listener.h"
 #include "server/service/brick_service.h"
 #include "transport/accept/tcp_acceptor.h"
+#include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
 
 namespace brickfs {
 
-class TcpListener final : public Listener {
+class TcpListener : public Listener {
  public:
   // Serves from now on. The service must outlive the listener. Errors as TcpAcceptor::open().
   static Result<std::unique_ptr<TcpListener>> open(BrickService& service, const ListenUrl& url, Secret secret);
@@ -25,18 +27,24 @@ class TcpListener final : public Listener {
 
   std::string_view transport() const override { return "tcp"; }
   bool moves_bytes() const override { return true; }
-  uint16_t port() const { return acceptor_->port(); }
+  uint16_t port(size_t number = 0) const { return acceptors_[number]->port(); }  // of the n-th URL
+
+ protected:
+  TcpListener(BrickService& service, Secret secret, std::vector<std::unique_ptr<TcpAcceptor>> acceptors)
+      : Listener(service, std::move(secret)), acceptors_(std::move(acceptors)) {}
+  void accept();
+  // Of who derives, at its end: as the destructor.
+  void stop();
 
  private:
-  TcpListener(BrickService& service, Secret secret, std::unique_ptr<TcpAcceptor> acceptor)
-      : Listener(service, std::move(secret)), acceptor_(std::move(acceptor)) {}
   std::shared_ptr<RemoteAccess> make_access() override { return nullptr; }
   bool knows(wire::Role role) const override { return role == wire::Role::kTransfers || role == wire::Role::kCalls; }
   void serve_transfers(Channel& channel, PeerSession& session) override;
-  void accept();
   void introduce(TcpUnauthenticatedPeers::Introduced peer);
 
-  const std::unique_ptr<TcpAcceptor> acceptor_;
+  const std::vector<std::unique_ptr<TcpAcceptor>> acceptors_;
+  Mutex accepting_;  // of whichever has accepted somebody
+  bool stopped_ = false;
 };
 
 }  // namespace brickfs

@@ -93,11 +93,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # brickd with the given arguments, in the background; BRICKD_PID, BRICKD_PORT. Again with the same ones: restart_brickd.
-# All of BRICKD_LISTEN (URLs without a port) listen on one port number; with several, set BRICKD_PORT first.
+# All of BRICKD_LISTEN (URLs without a port, perhaps with ?provider=) listen on one port number; with several, set BRICKD_PORT first.
 start_brickd() {
   BRICKD_ARGS=("$@")
   local url listen=()
-  for url in "${BRICKD_LISTEN[@]}"; do listen+=(--listen "$url:$BRICKD_PORT"); done
+  for url in "${BRICKD_LISTEN[@]}"; do listen+=(--listen "${url%%\?*}:$BRICKD_PORT${url#"${url%%\?*}"}"); done
   rm -f "$WORK/port"
   "$BRICKD" "${listen[@]}" --port-file "$WORK/port" --foreground "$@" 2>>"$WORK/brickd.log" &
   BRICKD_PID=$!
@@ -111,10 +111,10 @@ kill_brickd() {  # [SIGNAL]
   BRICKD_PID=
 }
 
-# A brick of KIND (tcp, rdma: brickd with a store; file; memory) and SIZE. SOURCE.
+# A brick of KIND (tcp, rdma, fabric, fabric.PROVIDER: brickd with a store; file; memory) and SIZE. SOURCE.
 start_brick() {
   local kind=$1 size=${2:-4G}
-  [ -z "${BRICKFS_SHARED:-}" ] || kind=tcp  # one that other machines can reach
+  [ -z "${BRICKFS_SHARED:-}" ] || [[ $kind = fabric* ]] || kind=tcp  # one that other machines can reach
   case $kind in
     tcp) start_brickd --memory "$size" --file "$WORK/store" --size "$size"; SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default ;;
     rdma)
@@ -122,6 +122,11 @@ start_brick() {
       BRICKD_LISTEN=("rdma://${BRICKFS_RDMA_ADDRESS:?set it, or run this by tests/rdma/with_device}")
       start_brickd --memory "$size" --file "$WORK/store" --size "$size"
       SOURCE=${BRICKD_LISTEN[0]}:$BRICKD_PORT/default
+      ;;
+    fabric | fabric.*)
+      BRICKD_LISTEN=("fabric://127.0.0.1$([ "$kind" = fabric ] || echo "?provider=${kind#fabric.}")")
+      start_brickd --memory "$size" --file "$WORK/store" --size "$size"
+      SOURCE=fabric://127.0.0.1:$BRICKD_PORT/default
       ;;
     file) SOURCE=file:$WORK/store,$size ;;
     memory) SOURCE=memory:$size ;;

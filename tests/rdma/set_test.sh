@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets over RDMA: a volume striped over two bricks, and one with two copies, of which a brick is killed under load and comes back. Then how much
-# longer a 4 KiB write to two copies takes than one to one brick: at most WRITE_RATIO times, where the machine is not emulated.
+# longer a 4 KiB write to two copies takes than one to one brick: at most WRITE_RATIO times, where devices move the bytes and the machine is not
+# emulated. Elsewhere processors move them twice, on one machine.
 . "$(dirname "$0")/lib.sh"
 . "$TESTS/etcd/lib.sh"
 trap 'mend_links; clean_up' EXIT
@@ -67,5 +68,5 @@ exits 0 set scrub "$SOURCE"
 exits 0 check "$SOURCE"
 
 say "4 KiB written: $((one / 1000)) us to one brick, $((two / 1000)) us to two copies: $(awk -v a="$two" -v b="$one" 'BEGIN { printf "%.2f", a / b }') times"
-[ -n "$SMALL" ] || awk -v a="$two" -v b="$one" -v most="$WRITE_RATIO" 'BEGIN { exit a <= most * b ? 0 : 1 }' || die "more than $WRITE_RATIO times"
+[ -n "$SMALL" ] || [ "$SCHEME" != rdma ] || awk -v a="$two" -v b="$one" -v most="$WRITE_RATIO" 'BEGIN { exit a <= most * b ? 0 : 1 }' || die "more than $WRITE_RATIO times"
 say "passed"

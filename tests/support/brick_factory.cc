@@ -9,6 +9,9 @@
 #include <filesystem>
 
 #include "server/service/embedded_brick.h"
+#ifdef BRICKFS_FABRIC
+#include "tests/support/fabric_test_brick.h"
+#endif
 #include "tests/support/tcp_test_brick.h"
 #include "tests/support/verbs_test_brick.h"
 #include "transport/base/check.h"
@@ -132,6 +135,9 @@ std::vector<BrickKind> brick_kinds() {
       {"redirected", Durability::kVolatile, make_redirected_memory},
       {"kept", Durability::kVolatile, make_embedded_kept, true},
   };
+#ifdef BRICKFS_FABRIC
+  for (BrickKind& kind : fabric_kinds()) kinds.push_back(std::move(kind));
+#endif
   if (verbs_address()) {
     kinds.push_back({"verbs_memory", Durability::kVolatile, make_verbs_memory});
     kinds.push_back({"verbs_file", Durability::kDurable, make_verbs_file});

@@ -65,7 +65,7 @@ class RedirectedTestBrick final : public TestBrick {
   explicit RedirectedTestBrick(BrickConfig config) : brick_(std::move(config)) {}
   std::unique_ptr<Brick> connect() override {
     const auto nobody = [] { return make_tcp_brick("127.0.0.1", 9, {}); };
-    return make_brick_with_tcp_around({{"127.0.0.1", brick_.port()}}, {}, nobody);
+    return make_brick_with_tcp_around("rdma", {{"127.0.0.1", brick_.port()}}, {}, nobody);
   }
   void restart() override { brick_.restart(); }
 

@@ -9,11 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/service/brick_service.h"
-#include "server/verbs/listener.h"
-#include "tests/support/brick_factory.h"
-#include "transport/brick/brick.h"
-#include "transport/brick/proof.h"
+#include "tests/support/listening_test_brick.h"
 
 namespace brickfs::testing {
 
@@ -21,26 +17,9 @@ namespace brickfs::testing {
 std::optional<std::string> verbs_address();
 std::vector<std::string> verbs_addresses();  // of several devices; fewer than two: none were named
 
-class VerbsTestBrick final : public TestBrick {
+class VerbsTestBrick final : public ListeningTestBrick {
  public:
   VerbsTestBrick(BrickConfig config, std::vector<std::string> addresses, Secret secret = {});
-  ~VerbsTestBrick() override;
-  std::unique_ptr<Brick> connect() override { return connect(secret_); }
-  std::unique_ptr<Brick> connect(const Secret& secret);
-  void restart() override;  // on the same ports
-
-  uint16_t port() const { return urls_.front().port; }
-  BrickService& service() { return *service_; }
-
- private:
-  void start();
-  void stop();
-
-  const BrickConfig config_;
-  const Secret secret_;
-  std::vector<ListenUrl> urls_;
-  std::unique_ptr<BrickService> service_;
-  std::unique_ptr<VerbsListener> listener_;
 };
 
 std::unique_ptr<TestBrick> make_verbs_memory(uint64_t memory_blocks, uint64_t capacity_blocks,

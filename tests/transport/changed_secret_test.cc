@@ -60,7 +60,7 @@ class ChangedSecret : public ::testing::Test {
   }
   std::unique_ptr<Brick> make_brick(const ClientSecret& secret) const {
     if (!goes_around_) return make_tcp_brick("127.0.0.1", port_.number(), secret);
-    return make_brick_with_tcp_around({{"127.0.0.1", port_.number()}}, secret,
+    return make_brick_with_tcp_around("rdma", {{"127.0.0.1", port_.number()}}, secret,
                                       [] { return make_tcp_brick("127.0.0.1", 1, Secret{}); });  // where nobody is
   }
   std::unique_ptr<BrickService> service_;

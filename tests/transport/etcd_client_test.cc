@@ -212,9 +212,9 @@ TEST(EtcdClient, SilenceEndsWithinSeconds) {
 }
 
 // Who listens and says nothing, or goes.
-class Listener {
+class SilentListener {
  public:
-  Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  SilentListener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -234,7 +234,7 @@ class Listener {
 
 // Each gets its share of the time, and is not asked first again.
 TEST(EtcdClient, SilentEndpointsDoNotKeepAReadFromTheOthers) {
-  const Listener silent[2];
+  const SilentListener silent[2];
   const Gateway good(say(200, kValue));
   const auto client = client_of({silent[0].address(), silent[1].address(), good.address()});
   std::string why;
@@ -246,7 +246,7 @@ TEST(EtcdClient, SilentEndpointsDoNotKeepAReadFromTheOthers) {
 }
 
 TEST(EtcdClient, AConnectionThatIsClosedMayHaveDoneIt) {
-  const Listener listener;
+  const SilentListener listener;
   std::thread peer([&listener] { listener.accept(); });
   std::string why;
   EXPECT_EQ(client_of({listener.address(), nobody()})->put_if({}, {}, &why).code(), ETIMEDOUT);
@@ -276,7 +276,7 @@ class Endless {
   }
 
  private:
-  Listener listener_;
+  SilentListener listener_;
   size_t sent_bytes_ = 0;
   std::thread thread_;
 };
@@ -398,7 +398,7 @@ TEST_F(EtcdUsers, AVoidTokenIsRenewedOnceOnly) {
 
 // A token is asked for elsewhere, also for a transaction.
 TEST_F(EtcdUsers, SilentEndpointsDoNotKeepATransactionFromTheOthers) {
-  const Listener silent[2];
+  const SilentListener silent[2];
   const Gateway good([](const httplib::Request& request, httplib::Response& to) {
     to.set_content(request.path == "/v3/auth/authenticate" ? R"({"header":{},"token":"t"})" : kDone,
                    "application/json");

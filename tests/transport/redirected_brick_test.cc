@@ -230,7 +230,7 @@ TEST(RedirectedBrick, LearnsThePortOfTheWayAround) {
   const uint16_t real = paths.server.port();
   const std::vector<HostPort> addresses = {{"127.0.0.9", 1}, {"127.0.0.1", 1}};  // nobody there
   const auto brick = make_brick_with_tcp_around(
-      addresses, {}, [&] { return paths.sessions->make_brick(); }, kSoon);
+      "rdma", addresses, {}, [&] { return paths.sessions->make_brick(); }, kSoon);
   const auto session = brick->open(request_for(1), nullptr);
   ASSERT_TRUE(session.ok());
   EXPECT_EQ(session->tcp_port, real);

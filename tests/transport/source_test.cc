@@ -50,6 +50,25 @@ TEST(Source, RdmaTakesSeveralAddressesOfOneBrick) {
   EXPECT_TRUE(parse_source("rdma://a:1,a:2/v", nullptr).ok());  // two ports of one host are two addresses
 }
 
+TEST(Source, FabricNamesAProvider) {
+  const auto source = parse_source("fabric://a,b:9+c/v?provider=tcp", nullptr);
+  ASSERT_TRUE(source.ok());
+  EXPECT_EQ(source->kind, SourceKind::kFabric);
+  EXPECT_EQ(source->provider, "tcp;ofi_rxm");
+  EXPECT_EQ(format_source(*source), "fabric://a:20471,b:9+c:20471/v?provider=tcp;ofi_rxm");
+  EXPECT_EQ(format_source(source->brick(1)), "fabric://c:20471/v?provider=tcp;ofi_rxm");
+  EXPECT_EQ(parse_source(format_source(*source), nullptr)->provider, source->provider);
+  EXPECT_EQ(parse_source("fabric://a", nullptr)->provider, "");
+  EXPECT_EQ(parse_source("fabric://a?provider=shm", nullptr)->volume, "default");
+  for (const char* const text : {"fabric://a/v?provider=", "fabric://a/v?other=1", "fabric://a/v?provider=a/b",
+                                 "tcp://a/v?provider=tcp", "rdma://a/v?provider=efa"}) {
+    EXPECT_FALSE(parse_source(text, nullptr).ok()) << text;
+  }
+  const auto url = parse_listen_url("fabric://0.0.0.0?provider=efa", nullptr);
+  ASSERT_TRUE(url.ok());
+  EXPECT_EQ(format_listen_url(*url), "fabric://0.0.0.0:20471?provider=efa");
+}
+
 TEST(Source, BricksOfASetStandBetweenPluses) {
   const auto source = parse_source("tcp://a+b:99+[fe80::1%ib0]:7/v", nullptr);
   ASSERT_TRUE(source.ok());
@@ -123,7 +142,8 @@ TEST(Source, AddressesAreBoundedAndDistinct) {
   EXPECT_TRUE(parse_source(text + "/v", nullptr).ok());
   EXPECT_EQ(why_not(text + ",a8/v"), "a brick has at most 8 addresses");
   EXPECT_EQ(why_not("tcp://a,b/v"),
-            "tcp:// takes one address of a brick; several are for rdma://, and bricks of a set stand between '+'");
+            "tcp:// takes one address of a brick; several are for rdma:// and fabric://, and bricks of a set stand "
+            "between '+'");
   EXPECT_EQ(why_not("rdma://a,b,a:20470/v"), "a:20470 is named twice");
   for (const char* bad : {"rdma://,/v", "rdma://a,/v", "rdma://,a/v", "rdma://a,,b/v", "rdma://a,b:0/v",
                           "rdma://a, b/v", "rdma://a:1,b:x/v", "rdma://[::1],::2/v"}) {

@@ -18,6 +18,7 @@
 #include "tests/support/tcp_test_brick.h"
 #include "tests/support/verbs_test_brick.h"
 #include "transport/remote/call_channel.h"
+#include "transport/verbs/connector.h"
 #include "transport/verbs/greet.h"
 #include "transport/verbs/queue_pair.h"
 
@@ -218,7 +219,7 @@ class RawClient {
     auto greeted = verbs::greet(address, soon());
     EXPECT_EQ(greeted.code(), 0);
     EXPECT_EQ(open_session(*greeted->channel, greeted->nonces, {}, request, nullptr, soon()).code(), 0);
-    completions_ = *verbs::make_completion_channel(greeted->channel->id().id->verbs);
+    completions_ = *verbs::CompletionChannel::make(greeted->channel->id().id->verbs);
     calls_ = std::make_unique<CallChannel>(std::move(greeted->channel));
   }
 
@@ -233,11 +234,10 @@ class RawClient {
     return answer.ok() ? std::get<typename Call::Answer>(*answer) : typename Call::Answer{};
   }
   std::unique_ptr<verbs::QueuePair> add_queue_pair() {
-    auto opened = verbs::open_queue_pair(address_, call(calls::QueuePair{}), memory_, completions_.get(), soon());
+    auto opened = verbs::open_queue_pair(address_, call(calls::QueuePair{}), memory_, completions_, soon());
     EXPECT_EQ(opened.code(), 0);
-    events_.push_back(std::move(opened->id.channel));
-    auto* const device = *memory_.find_device(opened->id.id->verbs);
-    return std::make_unique<verbs::QueuePair>(*std::move(opened), *device, memory_);
+    events_.push_back(std::move(opened->events));
+    return std::move(opened->pair);
   }
   struct QueuePairHandle {
     uint64_t address;
@@ -248,7 +248,7 @@ class RawClient {
     EXPECT_EQ(mapped.keys.size(), 1u);
     return {mapped.handles.front().remote_address, mapped.keys.front()};
   }
-  ibv_context* device() const { return completions_->context; }
+  ibv_context* device() const { return completions_->get()->context; }
   void alloc(uint64_t block) { call(calls::Alloc{blocks(block)}); }
   void unmap(uint64_t block) { call(calls::Unmap{blocks(block)}); }
 
@@ -257,13 +257,13 @@ class RawClient {
     std::vector<std::byte> bytes(64, value);
     const LocalSlice slice{bytes.data(), 64, 0};
     const Transfer transfer{Direction::kWrite, {}, 0, {&slice, 1}};
-    verbs::Mapping mapping;
+    onesided::Mapping mapping;
     mapping.handle.remote_address = address;
     for (auto& at : mapping.keys) at.store(key);
-    const verbs::Part part{nullptr, &transfer, &mapping, 0, 64, verbs::Part::Way::kStaged, 0};
+    const onesided::Part part{nullptr, &transfer, &mapping, 0, 64, onesided::Part::Way::kStaged, 0};
     const auto posted = pair.post({&part, 1});
     EXPECT_TRUE(posted.ok());
-    verbs::Parts done;
+    onesided::Parts done;
     EXPECT_TRUE(eventually([&] {
       pair.poll(done);
       return !done.empty() || pair.failed();
@@ -279,8 +279,8 @@ class RawClient {
   static verbs::Deadline soon() { return verbs::Clock::now() + std::chrono::seconds(60); }
 
   const HostPort address_;
-  verbs::LocalMemory memory_;
-  verbs::CompChannelPtr completions_;
+  onesided::LocalMemory memory_;
+  std::shared_ptr<verbs::CompletionChannel> completions_;
   std::vector<verbs::CmChannelPtr> events_;  // of the queue pairs
   std::unique_ptr<CallChannel> calls_;
   uint64_t id_ = 0;
@@ -355,12 +355,11 @@ TEST_F(Verbs, ATicketIsGoodOnce) {
   start();
   const HostPort address{*verbs_address(), brick_->port()};
   RawClient client(address, request_for(1));
-  verbs::LocalMemory memory;
-  const auto completions = *verbs::make_completion_channel(client.device());
+  onesided::LocalMemory memory;
+  const auto completions = *verbs::CompletionChannel::make(client.device());
   const auto offer = client.call(calls::QueuePair{});
   const auto enter = [&] {
-    return verbs::open_queue_pair(address, offer, memory, completions.get(),
-                                  verbs::Clock::now() + std::chrono::seconds(10))
+    return verbs::open_queue_pair(address, offer, memory, completions, verbs::Clock::now() + std::chrono::seconds(10))
         .code();
   };
   EXPECT_EQ(enter(), 0);

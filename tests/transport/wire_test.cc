@@ -27,7 +27,8 @@ std::vector<calls::Request> every_request() {
           calls::Notify{5, 6},
           calls::Wait{std::chrono::milliseconds(7), {{1, 2, 3}, {4, 5, 6}}},
           calls::Admit{ClientId{8}},
-          calls::Expel{ClientId{9}}};
+          calls::Expel{ClientId{9}},
+          calls::Endpoint{"tcp;ofi_rxm", "192.0.2.1", 7}};
 }
 
 TEST(Wire, EveryRequestComesBackAsItWas) {
@@ -40,6 +41,30 @@ TEST(Wire, EveryRequestComesBackAsItWas) {
     EXPECT_EQ(calls::encode(*back), body);
     EXPECT_TRUE(calls::check(*back).ok());
   }
+}
+
+TEST(Wire, AnEndpointComesBackAsItWasOffered) {
+  calls::EndpointOffer offer;
+  offer.pair = 3;
+  offer.virtual_addresses = true;
+  offer.high_keys = 4;
+  offer.flush_key = 5;
+  offer.flush_address = 6;
+  offer.provider = "tcp;ofi_rxm";
+  offer.name.assign(limits::kEndpointNameBytes, std::byte{7});
+  const calls::Request asked = calls::Endpoint{};
+  auto body = calls::encode(calls::Answer(offer));
+  const auto back = calls::decode_answer(asked, body);
+  ASSERT_TRUE(back.ok());
+  const auto& same = std::get<calls::EndpointOffer>(*back);
+  EXPECT_EQ(calls::encode(calls::Answer(same)), body);
+  EXPECT_EQ(same.name, offer.name);
+  EXPECT_EQ(same.provider, offer.provider);
+  body[0] = std::byte{limits::kQueuePairsPerSession};
+  EXPECT_EQ(calls::decode_answer(asked, body).code(), EPROTO);
+  body[0] = std::byte{0};
+  body[25] = std::byte{2};  // a name of 512 bytes
+  EXPECT_EQ(calls::decode_answer(asked, body).code(), EPROTO);
 }
 
 TEST(Wire, OpenCallKeepsTheRequest) {

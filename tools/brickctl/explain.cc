@@ -287,7 +287,8 @@ Explanation explain_mount(const MountEntry& entry) {
     ask_bricks(state, explanation.troubles);
     return explanation;
   }
-  if (state.link_text.starts_with("rdma")) ask_about("memory", state, explanation.troubles);
+  if (state.link_text.starts_with("rdma") || state.link_text.starts_with("fabric"))
+    ask_about("memory", state, explanation.troubles);
   ask_left_out(state, explanation.troubles);
   if (state.copies_wanted > 0 && !state.store_trouble.empty()) name_stores(state, explanation.troubles);
   const bool is_full =

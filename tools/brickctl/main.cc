@@ -56,7 +56,8 @@ std::optional<uint64_t> parse_number(const std::string& text) {
 CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = app.add_subcommand(verb, what);
   sub->add_option("SOURCE", arguments.command.source,
-                  "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, tcp://HOST[:PORT]/VOLUME, memory:SIZE or file:PATH[,SIZE]; "
+                  "rdma://HOST[:PORT][,HOST[:PORT]]/VOLUME, fabric://..., tcp://HOST[:PORT]/VOLUME, memory:SIZE or "
+                  "file:PATH[,SIZE]; "
                   "status and "
                   "check: also bricks of a set, with + between them")
       ->required();

@@ -134,8 +134,11 @@ bool is_domain(const std::string& text) {
 
 Result<std::string> name_of_brick(const std::string& text, std::string* why) {
   const Source source = TRY(parse_source(text, why));
-  if ((source.kind != SourceKind::kTcp && source.kind != SourceKind::kRdma) || source.is_set())
-    return refuse_set(why, fmt::format("{}: a brick of a set is tcp://HOST[:PORT] or rdma://HOST[:PORT][,...]", text));
+  if (source.embedded() || source.kind == SourceKind::kEtcd || source.is_set())
+    return refuse_set(
+        why, fmt::format(
+                 "{}: a brick of a set is tcp://HOST[:PORT], or rdma://HOST[:PORT][,...] or fabric://HOST[:PORT][,...]",
+                 text));
   if (source.volume != kDefaultVolume)
     return refuse_set(why, fmt::format("{}: a brick is meant here, not a volume of it", text));
   return brick_of(format_source(source));

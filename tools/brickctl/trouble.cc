@@ -73,10 +73,10 @@ Trouble store_trouble_of(std::string_view trouble) {
 }
 
 constexpr const char* kRedirectedAdvice =
-    "it works over TCP, slower, and returns to rdma by itself once that works: docs/rdma.md, \"When it is slow\"";
+    "it works over TCP, slower, and returns by itself once the wanted path works: docs/fabrics.md, \"When it is slow\"";
 constexpr const char* kLockedMemoryAdvice =
     "it works over TCP, slower. The limit of locked memory is too low for RDMA, here or on the brick's host: raise it "
-    "(ulimit -l, LimitMEMLOCK=; docs/rdma.md, \"Limits to raise\"), then mount again; or the device has no room for "
+    "(ulimit -l, LimitMEMLOCK=; docs/fabrics.md, \"Limits to raise\"), then mount again; or the device has no room for "
     "more regions";
 
 // Of who was let in before.

@@ -49,6 +49,13 @@ Bytes body_of(const Commit& call) {
   }
   return bytes_of_all(records);
 }
+Bytes body_of(const Endpoint& call) {
+  wire::EndpointCall body;
+  wire::put_text(body.provider, call.provider);
+  wire::put_text(body.host, call.host);
+  body.port = call.port;
+  return wire::encode(bytes_of(body));
+}
 Bytes body_of(const Detach& call) { return wire::encode(bytes_of(wire::DetachCall{call.pairs, 0})); }
 Bytes body_of(const Notify& call) { return wire::encode(bytes_of(wire::NotifyCall{call.tag, call.value})); }
 Bytes body_of(const Wait& call) {
@@ -87,6 +94,10 @@ Result<Request> decode_keys(Body body) {
   const auto call = TRY(decode<wire::KeysCall>(body));
   if (call.pair >= limits::kQueuePairsPerSession) return Error(EPROTO, "no such queue pair");
   return Request(Keys{call.pair, call.after});
+}
+Result<Request> decode_endpoint(Body body) {
+  const auto call = TRY(decode<wire::EndpointCall>(body));
+  return Request(Endpoint{TRY(wire::get_text(call.provider)), TRY(wire::get_text(call.host)), call.port});
 }
 Result<Request> decode_notify(Body body) {
   const auto call = TRY(decode<wire::NotifyCall>(body));
@@ -149,6 +160,18 @@ std::vector<std::byte> body_of(const BrickStat& stat) {
 
 Bytes body_of(const QueuePairOffer& offer) {
   return wire::encode(bytes_of(wire::QueuePairAnswer{offer.pair, 0, offer.ticket}));
+}
+Bytes body_of(const EndpointOffer& offer) {
+  wire::EndpointAnswer answer;
+  answer.pair = offer.pair;
+  answer.flags = offer.virtual_addresses ? wire::kVirtualAddresses : 0;
+  answer.high_keys = offer.high_keys;
+  answer.flush_key = offer.flush_key;
+  answer.flush_address = offer.flush_address;
+  answer.name_bytes = static_cast<uint32_t>(std::min(offer.name.size(), sizeof(answer.name)));
+  wire::put_text(answer.provider, offer.provider);
+  std::memcpy(answer.name, offer.name.data(), answer.name_bytes);
+  return wire::encode(bytes_of(answer));
 }
 Bytes body_of(const KeyPage& page) { return bytes_of_all(page.keys); }
 Bytes body_of(const Notices& told) { return bytes_of_all(told.notices); }
@@ -226,6 +249,22 @@ Result<QueuePairOffer> answer_to(const QueuePair&, Body body) {
   return QueuePairOffer{answer.pair, answer.ticket};
 }
 
+Result<EndpointOffer> answer_to(const Endpoint&, Body body) {
+  const auto answer = TRY(wire::decode_grown<wire::EndpointAnswer>(body));
+  if (answer.pair >= limits::kQueuePairsPerSession || answer.name_bytes > sizeof(answer.name))
+    return Error(EPROTO, "the brick offers an impossible endpoint");
+  EndpointOffer offer;
+  offer.pair = answer.pair;
+  offer.virtual_addresses = (answer.flags & wire::kVirtualAddresses) != 0;
+  offer.high_keys = answer.high_keys;
+  offer.flush_key = answer.flush_key;
+  offer.flush_address = answer.flush_address;
+  offer.provider = TRY(wire::get_text(answer.provider));
+  const auto name = std::as_bytes(std::span(answer.name)).first(answer.name_bytes);
+  offer.name.assign(name.begin(), name.end());
+  return offer;
+}
+
 Result<KeyPage> answer_to(const Keys& asked, Body body) {
   KeyPage page{TRY(decode_array<KeyRecord>(body, kKeysPerPage))};
   uint32_t before = asked.after;
@@ -250,7 +289,7 @@ Kind kind_of(const Request& request) {
 
 bool is_of_session(const Request& request) {
   const Kind kind = kind_of(request);
-  return kind >= Kind::kRenew && kind <= Kind::kKeys;
+  return (kind >= Kind::kRenew && kind <= Kind::kKeys) || kind == Kind::kEndpoint;
 }
 
 Status check(const Request& request) {
@@ -328,6 +367,8 @@ Result<Request> decode_request(Kind kind, Body body) {
       return Request(Detach{TRY(decode<wire::DetachCall>(body)).pairs});
     case Kind::kKeys:
       return decode_keys(body);
+    case Kind::kEndpoint:
+      return decode_endpoint(body);
     case Kind::kNotify:
       return decode_notify(body);
     case Kind::kWait:

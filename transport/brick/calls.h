@@ -106,6 +106,16 @@ struct QueuePairOffer {
   Ticket ticket{};
 };
 
+struct EndpointOffer {
+  uint32_t pair = 0;               // its number among queue pairs
+  bool virtual_addresses = false;  // bytes of handles are named by their addresses, else by their offsets
+  uint32_t high_keys = 0;          // upper halves of all keys there
+  uint32_t flush_key = 0;          // of 8 bytes that may be read
+  uint64_t flush_address = 0;
+  std::string provider;
+  std::vector<std::byte> name;  // as libfabric inserts it, at most limits::kEndpointNameBytes
+};
+
 struct KeyRecord {
   uint32_t id = 0;  // of the handle
   uint32_t key = 0;
@@ -125,7 +135,7 @@ struct Notices {
   std::vector<Notice> notices;  // of each tag that was asked for, in their order
 };
 
-using Answer = std::variant<Done, Mapped, ListPage, BrickStat, QueuePairOffer, KeyPage, Notices>;
+using Answer = std::variant<Done, Mapped, ListPage, BrickStat, QueuePairOffer, KeyPage, Notices, EndpointOffer>;
 
 // --- requests
 
@@ -151,6 +161,7 @@ enum class Kind : uint16_t {
   kEcho = 18,  // of a connection: its two ends exchange it, and no session knows
   kAdmit = 19,
   kExpel = 20,
+  kEndpoint = 21,
 };
 
 // All of them, by number, as metrics name them.
@@ -165,7 +176,7 @@ inline constexpr std::array kKinds = {
     NamedKind{Kind::kRenew, "renew"},   NamedKind{Kind::kClose, "close"},   NamedKind{Kind::kQueuePair, "lane"},
     NamedKind{Kind::kDetach, "detach"}, NamedKind{Kind::kKeys, "keys"},     NamedKind{Kind::kAdminister, "administer"},
     NamedKind{Kind::kNotify, "notify"}, NamedKind{Kind::kWait, "wait"},     NamedKind{Kind::kEcho, "echo"},
-    NamedKind{Kind::kAdmit, "admit"},   NamedKind{Kind::kExpel, "expel"},
+    NamedKind{Kind::kAdmit, "admit"},   NamedKind{Kind::kExpel, "expel"},   NamedKind{Kind::kEndpoint, "endpoint"},
 };
 
 // Each of the first four works on all of the range or on nothing of it. At most limits::kBlocksPerCall blocks.
@@ -275,6 +286,15 @@ struct QueuePair {
   static constexpr Kind kKind = Kind::kQueuePair;
   using Answer = QueuePairOffer;
 };
+// libfabric (docs/protocol.md, "libfabric"): an endpoint for this session, in the place of a queue pair. ENOBUFS, as
+// there. EPROTONOSUPPORT: the brick does not serve by this provider.
+struct Endpoint {
+  static constexpr Kind kKind = Kind::kEndpoint;
+  using Answer = EndpointOffer;
+  std::string provider;  // "tcp;ofi_rxm"; empty: the brick's
+  std::string host;      // the brick's address that the client has reached, in numbers
+  uint16_t port = 0;     // its port there
+};
 // When it returns, no access through these queue pairs lands any more.
 struct Detach {
   static constexpr Kind kKind = Kind::kDetach;
@@ -290,7 +310,7 @@ struct Keys {
 };
 
 using Request = std::variant<Alloc, Free, Map, Unmap, List, Commit, Stat, Renew, Close, QueuePair, Detach, Keys, Notify,
-                             Wait, Admit, Expel>;
+                             Wait, Admit, Expel, Endpoint>;
 
 Kind kind_of(const Request& request);
 // Not of a Brick's user.

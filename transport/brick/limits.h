@@ -63,6 +63,9 @@ constexpr uint8_t kRetryCount = 6;  // 7, the most there is, is "for ever" to So
 // Who sends knows that a receive is posted, so a receiver that is not ready is a broken peer.
 constexpr uint8_t kRnrRetryCount = 0;
 
+// --- libfabric (docs/protocol.md, "libfabric")
+constexpr size_t kEndpointNameBytes = 256;
+
 // --- brickd
 // Of peers that proved themselves. Others: transport/accept/accept_limits.h; sessions: server/service/server_limits.h.
 constexpr size_t kConnections = 4096;

@@ -14,10 +14,13 @@ namespace {
 
 constexpr std::string_view kRdmaPrefix = "rdma://";
 constexpr std::string_view kTcpPrefix = "tcp://";
+constexpr std::string_view kFabricPrefix = "fabric://";
+constexpr std::string_view kProviderQuery = "?provider=";
 constexpr std::string_view kEtcdPrefix = "etcd://";
 constexpr std::string_view kMemoryPrefix = "memory:";
 constexpr std::string_view kFilePrefix = "file:";
 constexpr size_t kHostBytes = 255;
+constexpr size_t kProviderBytes = 63;
 
 Error refuse(std::string* why, std::string text) {
   if (why != nullptr) *why = std::move(text);
@@ -75,6 +78,7 @@ size_t most_addresses(SourceKind kind) {
     case SourceKind::kEtcd:
       return limits::kEtcdEndpoints;
     case SourceKind::kRdma:
+    case SourceKind::kFabric:
       return limits::kAddressesPerBrick;
     default:
       return 1;
@@ -83,15 +87,43 @@ size_t most_addresses(SourceKind kind) {
 
 std::string describe_most_addresses(SourceKind kind) {
   if (kind == SourceKind::kTcp)
-    return "tcp:// takes one address of a brick; several are for rdma://, and bricks of a set stand between '+'";
+    return "tcp:// takes one address of a brick; several are for rdma:// and fabric://, and bricks of a set stand "
+           "between '+'";
   return (kind == SourceKind::kEtcd ? "etcd has at most " : "a brick has at most ") +
          std::to_string(most_addresses(kind)) + " addresses";
+}
+
+uint16_t default_port_of(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::kEtcd:
+      return kDefaultEtcdPort;
+    case SourceKind::kFabric:
+      return kDefaultFabricPort;
+    default:
+      return kDefaultPort;
+  }
+}
+
+// Takes `?provider=NAME` off the end. The two that run on any network are known without the layer above them, too.
+Result<std::string> take_provider(std::string_view& text, std::string* why) {
+  const size_t at = text.find('?');
+  if (at == std::string_view::npos) return std::string();
+  std::string_view name = text.substr(at);
+  text = text.substr(0, at);
+  const bool known = take_prefix(name, kProviderQuery) && !name.empty() && name.size() <= kProviderBytes &&
+                     std::ranges::all_of(name, [](char c) {
+                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '_' || c == ';' || c == '-';
+                     });
+  if (!known) return refuse(why, "behind '?' a fabric:// source has provider=NAME, as fi_info -l lists them");
+  if (name == "tcp") return std::string("tcp;ofi_rxm");
+  if (name == "udp") return std::string("udp;ofi_rxd");
+  return std::string(name);
 }
 
 // HOST[:PORT][,HOST[:PORT]]..., all of `text`. `seen`: of the whole source.
 Result<std::vector<HostPort>> parse_addresses(std::string_view text, SourceKind kind, std::vector<HostPort>& seen,
                                               std::string* why) {
-  const uint16_t default_port = kind == SourceKind::kEtcd ? kDefaultEtcdPort : kDefaultPort;
+  const uint16_t default_port = default_port_of(kind);
   std::vector<HostPort> addresses;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
@@ -120,6 +152,7 @@ Status parse_volume(std::string_view text, size_t slash, Source& source, std::st
 Result<Source> parse_remote(SourceKind kind, std::string_view text, std::string* why) {
   Source source;
   source.kind = kind;
+  if (kind == SourceKind::kFabric) source.provider = TRY(take_provider(text, why));
   const size_t slash = text.find('/');
   const std::string_view bricks = text.substr(0, slash);
   std::vector<HostPort> seen;
@@ -181,11 +214,15 @@ std::string format_addresses(const std::vector<HostPort>& addresses) {
   return text;
 }
 
+std::string format_provider(const std::string& provider) {
+  return provider.empty() ? "" : std::string(kProviderQuery) + provider;
+}
+
 std::string format_remote(std::string_view prefix, const Source& source) {
   std::string text(prefix);
   text += format_addresses(source.addresses);
   for (const auto& addresses : source.more_bricks) text += "+" + format_addresses(addresses);
-  return text + "/" + source.volume;
+  return text + "/" + source.volume + format_provider(source.provider);
 }
 
 }  // namespace
@@ -198,12 +235,14 @@ std::string format_address(const HostPort& address) {
 Result<Source> parse_source(std::string_view text, std::string* why) {
   if (take_prefix(text, kTcpPrefix)) return parse_remote(SourceKind::kTcp, text, why);
   if (take_prefix(text, kRdmaPrefix)) return parse_remote(SourceKind::kRdma, text, why);
+  if (take_prefix(text, kFabricPrefix)) return parse_remote(SourceKind::kFabric, text, why);
   if (take_prefix(text, kEtcdPrefix)) return parse_etcd(text, why);
   if (take_prefix(text, kMemoryPrefix)) return parse_memory(text, why);
   if (take_prefix(text, kFilePrefix)) return parse_file(text, why);
   return refuse(why,
                 "a source is tcp://HOST[:PORT][+HOST[:PORT]]/VOLUME, "
-                "rdma://HOST[:PORT][,HOST[:PORT]][+HOST...]/VOLUME, etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME, "
+                "rdma://HOST[:PORT][,HOST[:PORT]][+HOST...]/VOLUME, fabric://... as rdma://, "
+                "etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME, "
                 "memory:SIZE or file:PATH[,SIZE]");
 }
 
@@ -218,12 +257,15 @@ Result<ListenUrl> parse_listen_url(std::string_view text, std::string* why) {
   ListenUrl url;
   if (take_prefix(text, kRdmaPrefix)) {
     url.kind = SourceKind::kRdma;
+  } else if (take_prefix(text, kFabricPrefix)) {
+    url.kind = SourceKind::kFabric;
+    url.provider = TRY(take_provider(text, why));
   } else if (!take_prefix(text, kTcpPrefix)) {
-    return refuse(why, "a listen address is tcp://HOST[:PORT] or rdma://HOST[:PORT]");
+    return refuse(why, "a listen address is tcp://HOST[:PORT], rdma://HOST[:PORT] or fabric://HOST[:PORT]");
   }
   if (text.ends_with('/')) text.remove_suffix(1);
   if (text.find('/') != std::string_view::npos) return refuse(why, "a listen address names no volume");
-  HostPort address = TRY(parse_address(text, kDefaultPort, why));
+  HostPort address = TRY(parse_address(text, default_port_of(url.kind), why));
   url.host = std::move(address.host);
   url.port = address.port;
   return url;
@@ -237,6 +279,8 @@ std::string format_source(const Source& source) {
       return std::string(kFilePrefix) + source.path + (source.size_bytes ? "," + format_size(source.size_bytes) : "");
     case SourceKind::kRdma:
       return format_remote(kRdmaPrefix, source);
+    case SourceKind::kFabric:
+      return format_remote(kFabricPrefix, source);
     case SourceKind::kEtcd:
       return format_remote(kEtcdPrefix, source);
     case SourceKind::kTcp:
@@ -246,8 +290,10 @@ std::string format_source(const Source& source) {
 }
 
 std::string format_listen_url(const ListenUrl& url) {
-  const std::string_view prefix = url.kind == SourceKind::kRdma ? kRdmaPrefix : kTcpPrefix;
-  return std::string(prefix) + format_address({url.host, url.port});
+  const std::string_view prefix = url.kind == SourceKind::kRdma     ? kRdmaPrefix
+                                  : url.kind == SourceKind::kFabric ? kFabricPrefix
+                                                                    : kTcpPrefix;
+  return std::string(prefix) + format_address({url.host, url.port}) + format_provider(url.provider);
 }
 
 }  // namespace brickfs

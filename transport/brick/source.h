@@ -2,13 +2,14 @@
 // Names of bricks as people write them: the SOURCE of a mount and the URL brickd listens on.
 //
 //   rdma://BRICK[+BRICK]...[/VOLUME]   tcp://BRICK[+BRICK]...[/VOLUME]   memory:SIZE   file:PATH[,SIZE]
+//   fabric://BRICK[+BRICK]...[/VOLUME][?provider=NAME]
 //   etcd://HOST[:PORT][,HOST[:PORT]]...[/VOLUME]
 //
-// BRICK is HOST[:PORT], with rdma HOST[:PORT][,HOST[:PORT]]...: addresses of one brick, on several paths. Several
-// bricks are a set, over which the volume is striped, in the order of their places. HOST is a name, an IPv4 address or
-// an IPv6 address in brackets; none of them can have a `+` or a `,`. What follows the last comma of a file: source is
-// its size if it begins with a digit. etcd: has endpoints of one etcd, which knows the bricks of a replicated set
-// (transport/membership/set_map.h). A listen URL has no volume.
+// BRICK is HOST[:PORT], with rdma and fabric HOST[:PORT][,HOST[:PORT]]...: addresses of one brick, on several paths.
+// Several bricks are a set, over which the volume is striped, in the order of their places. HOST is a name, an IPv4
+// address or an IPv6 address in brackets; none of them can have a `+` or a `,`. What follows the last comma of a file:
+// source is its size if it begins with a digit. etcd: has endpoints of one etcd, which knows the bricks of a replicated
+// set (transport/membership/set_map.h). NAME is that of a provider of libfabric. A listen URL has no volume.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +22,12 @@
 
 namespace brickfs {
 
-constexpr uint16_t kDefaultPort = 20470;     // of bricks
-constexpr uint16_t kDefaultEtcdPort = 2379;  // of etcd's endpoints
+constexpr uint16_t kDefaultPort = 20470;        // of bricks
+constexpr uint16_t kDefaultFabricPort = 20471;  // of bricks over libfabric, beside those that listen on TCP
+constexpr uint16_t kDefaultEtcdPort = 2379;     // of etcd's endpoints
 constexpr std::string_view kDefaultVolume = "default";
 
-enum class SourceKind { kRdma, kTcp, kMemory, kFile, kEtcd };
+enum class SourceKind { kRdma, kTcp, kFabric, kMemory, kFile, kEtcd };
 
 struct HostPort {
   std::string host;  // a name or an address, without brackets
@@ -36,11 +38,12 @@ struct HostPort {
 
 struct Source {
   SourceKind kind = SourceKind::kMemory;
-  // Of the (first) brick. tcp: one; rdma: 1 to limits::kAddressesPerBrick. etcd: of etcd, 1 to limits::kEtcdEndpoints.
-  // None is named twice in a source.
+  // Of the (first) brick. tcp: one; rdma, fabric: 1 to limits::kAddressesPerBrick. etcd: of etcd, 1 to
+  // limits::kEtcdEndpoints. None is named twice in a source.
   std::vector<HostPort> addresses;
   std::vector<std::vector<HostPort>> more_bricks;  // the same of those behind it; at most limits::kBricksPerSet in all
   std::string volume = std::string(kDefaultVolume);
+  std::string provider{};   // fabric; empty: the brick's
   std::string path;         // file
   uint64_t size_bytes = 0;  // memory; file (0: as the existing file has it)
 
@@ -52,9 +55,10 @@ struct Source {
 };
 
 struct ListenUrl {
-  SourceKind kind = SourceKind::kTcp;  // kTcp or kRdma
+  SourceKind kind = SourceKind::kTcp;  // kTcp, kRdma or kFabric
   std::string host;
   uint16_t port = kDefaultPort;  // 0: any free one
+  std::string provider{};        // fabric; empty: what is best there
 };
 
 // EINVAL, with one line for people in `why`.

@@ -199,6 +199,30 @@ struct QueuePairAnswer {
 };
 static_assert(sizeof(QueuePairAnswer) == 24);
 
+// Of libfabric
+struct EndpointCall {
+  char provider[64] = {};
+  char host[60] = {};
+  uint16_t port = 0;
+  uint16_t reserved = 0;
+};
+static_assert(sizeof(EndpointCall) == 128 && offsetof(EndpointCall, port) == 124);
+
+struct EndpointAnswer {
+  uint32_t pair = 0;   // below limits::kQueuePairsPerSession
+  uint32_t flags = 0;  // kVirtualAddresses
+  uint32_t high_keys = 0;
+  uint32_t flush_key = 0;
+  uint64_t flush_address = 0;
+  uint32_t name_bytes = 0;
+  uint32_t reserved = 0;
+  char provider[64] = {};
+  char name[limits::kEndpointNameBytes] = {};
+  static constexpr size_t kLeastBytes = 352;
+};
+static_assert(sizeof(EndpointAnswer) == 352 && offsetof(EndpointAnswer, name) == 96);
+constexpr uint32_t kVirtualAddresses = 1;
+
 struct DetachCall {
   uint32_t pairs = 0;  // bit n: queue pair n
   uint32_t reserved = 0;

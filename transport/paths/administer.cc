@@ -23,7 +23,7 @@ Result<AdminAnswer> ask(Result<Greeted<Kind>> greeted, const Secret& secret, con
 Result<AdminAnswer> ask_at(const HostPort& address, SourceKind kind, const Secret& secret,
                            const AdminRequest& request) {
   const Deadline connected_by = std::chrono::steady_clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
-  if (kind == SourceKind::kTcp) return ask(tcp::greet(address, connected_by), secret, request);
+  if (kind != SourceKind::kRdma) return ask(tcp::greet(address, connected_by), secret, request);
   return ask(verbs::greet(address, connected_by), secret, request);
 }
 

@@ -4,6 +4,9 @@
 #include <atomic>
 #include <utility>
 
+#ifdef BRICKFS_FABRIC
+#include "transport/fabric/fabric_brick.h"
+#endif
 #include "transport/paths/redirected_brick.h"
 #include "transport/tcp/tcp_brick.h"
 #include "transport/verbs/device.h"
@@ -21,8 +24,21 @@ Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Cli
         if (why != nullptr) *why = missing;
         return Error(ENODEV, "no RDMA device here");
       }
-      return make_brick_with_tcp_around(source.addresses, secret,
+      return make_brick_with_tcp_around("rdma", source.addresses, secret,
                                         [source, secret] { return make_verbs_brick(source.addresses, secret); });
+    }
+    case SourceKind::kFabric: {
+#ifdef BRICKFS_FABRIC
+      // Nobody listens on TCP where the brick listens for this.
+      std::vector<HostPort> around = source.addresses;
+      for (HostPort& address : around) address.port = kDefaultPort;
+      return make_brick_with_tcp_around("fabric", std::move(around), secret, [source, secret] {
+        return make_fabric_brick(source.addresses, source.provider, secret);
+      });
+#else
+      if (why != nullptr) *why = "built without libfabric: use tcp:// or rdma://";
+      return Error(ENODEV, "no libfabric here");
+#endif
     }
     case SourceKind::kMemory:
     case SourceKind::kFile:
@@ -33,7 +49,8 @@ Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const Cli
   return Error(EINVAL, "not a remote source");
 }
 
-std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const ClientSecret& secret,
+std::unique_ptr<Brick> make_brick_with_tcp_around(std::string wanted, std::vector<HostPort> addresses,
+                                                  const ClientSecret& secret,
                                                   std::function<std::unique_ptr<Brick>()> make_wanted,
                                                   PathTimes times) {
   const auto told_port = std::make_shared<std::atomic<uint16_t>>(0);
@@ -44,7 +61,7 @@ std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresse
     return all;
   };
   BrickPaths paths;
-  paths.names = {"rdma", "tcp"};
+  paths.names = {std::move(wanted), "tcp"};
   paths.wanted = make_wanted();
   paths.around = make_tcp_brick(tcp_addresses, secret);
   paths.make_probe = std::move(make_wanted);

@@ -16,12 +16,13 @@
 namespace brickfs {
 
 // Not connected yet: Brick::open() does that, with errors as there. ENODEV, with one line in `why`: no RDMA device
-// here. EINVAL: an embedded source, whose brick the server library makes.
+// here, or no libfabric. EINVAL: an embedded source, whose brick the server library makes.
 Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const ClientSecret& secret, std::string* why);
 
 // The way around is TCP to the same hosts, at the port that the brick has told (Session::tcp_port), or else that of the
-// addresses. `make_wanted`: an end of the brick by the wanted path.
-std::unique_ptr<Brick> make_brick_with_tcp_around(std::vector<HostPort> addresses, const ClientSecret& secret,
+// addresses. `make_wanted`: an end of the brick by the wanted path, whose name for people is `wanted`.
+std::unique_ptr<Brick> make_brick_with_tcp_around(std::string wanted, std::vector<HostPort> addresses,
+                                                  const ClientSecret& secret,
                                                   std::function<std::unique_ptr<Brick>()> make_wanted,
                                                   PathTimes times = {});
 

@@ -29,18 +29,4 @@ Result<Greeted<MessageChannel>> greet(const HostPort& address, Deadline latest) 
   return greeted;
 }
 
-Result<QueuePair::Opened> open_queue_pair(const HostPort& address, const calls::QueuePairOffer& offer,
-                                          LocalMemory& memory, ibv_comp_channel* completions, Deadline latest) {
-  const Deadline deadline = earlier(latest, limits::kConnectTimeout);
-  CmId id = TRY(find_path(address, deadline));
-  if (id.id->verbs != completions->context) return Error(ENODEV, "the address is reached through another device now");
-  ClientDevice* const device = TRY(memory.find_device(id.id->verbs));
-  QueuePair::Opened opened = TRY(QueuePair::make(std::move(id), offer.pair, *device, completions));
-  ConnectRequest request;
-  request.purpose = static_cast<uint16_t>(Purpose::kQueuePair);
-  std::copy(offer.ticket.begin(), offer.ticket.end(), request.nonce.begin());
-  opened.reply = TRY(connect(opened.id, request, device->facts(), deadline));
-  return opened;
-}
-
 }  // namespace brickfs::verbs

@@ -5,19 +5,14 @@
 #include <memory>
 
 #include "transport/base/result.h"
-#include "transport/brick/calls.h"
 #include "transport/brick/source.h"
 #include "transport/remote/handshake.h"
 #include "transport/verbs/cm.h"
 #include "transport/verbs/message_channel.h"
-#include "transport/verbs/queue_pair.h"
 
 namespace brickfs::verbs {
 
 // Never beyond `latest`. ENODEV: no device leads there.
 Result<Greeted<MessageChannel>> greet(const HostPort& address, Deadline latest);
-// Brings in the ticket that QUEUE_PAIR answered.
-Result<QueuePair::Opened> open_queue_pair(const HostPort& address, const calls::QueuePairOffer& offer,
-                                          LocalMemory& memory, ibv_comp_channel* completions, Deadline latest);
 
 }  // namespace brickfs::verbs

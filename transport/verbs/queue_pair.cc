@@ -20,31 +20,23 @@ uint32_t slices_of_pair(const DeviceFacts& facts) {
   return std::min<uint32_t>(facts.slices, limits::kSlicesPerTransfer);
 }
 
-// Moves bytes between a staging buffer and a stretch of a transfer's slices.
-void copy_staged(const Part& part, std::byte* staging) {
-  uint32_t skip = part.offset;
-  uint32_t left = part.length_bytes;
-  for (const LocalSlice& slice : part.transfer->local) {
-    if (left == 0) return;
-    if (skip >= slice.length_bytes) {
-      skip -= slice.length_bytes;
-      continue;
-    }
-    const uint32_t now = std::min(left, slice.length_bytes - skip);
-    if (part.transfer->direction == Direction::kWrite) {
-      std::memcpy(staging, slice.data + skip, now);
-    } else {
-      std::memcpy(slice.data + skip, staging, now);
-    }
-    staging += now;
-    left -= now;
-    skip = 0;
-  }
-}
-
 }  // namespace
 
 const char* describe(ibv_wc_status status) { return ibv_wc_status_str(status); }
+
+Result<std::shared_ptr<CompletionChannel>> CompletionChannel::make(ibv_context* device) {
+  auto channel = TRY(make_completion_channel(device));
+  return std::shared_ptr<CompletionChannel>(new CompletionChannel(std::move(channel)));
+}
+
+void CompletionChannel::take(const std::function<void(size_t pair)>& disarmed) {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) {
+    ibv_ack_cq_events(queue, 1);
+    disarmed(reinterpret_cast<uintptr_t>(context));  // as QueuePair::make() has it
+  }
+}
 
 // Work requests being put together, linked as they are posted.
 struct QueuePair::Chain {
@@ -85,11 +77,11 @@ Result<QueuePair::Opened> QueuePair::make(CmId id, uint32_t number, ClientDevice
   return opened;
 }
 
-QueuePair::QueuePair(Opened opened, ClientDevice& device, const LocalMemory& memory)
-    : device_(device),
+QueuePair::QueuePair(Opened opened, ClientDevice& device, std::shared_ptr<CompletionChannel> completions,
+                     const onesided::LocalMemory& memory)
+    : onesided::QueuePair(opened.number, device, std::move(completions), opened.inline_bytes),
+      device_(device),
       memory_(memory),
-      number_(opened.number),
-      inline_bytes_(opened.inline_bytes),
       flush_address_(opened.reply.flush_address),
       flush_key_(opened.reply.flush_key),
       ring_(limits::kQueuePairDepth),
@@ -113,36 +105,24 @@ bool QueuePair::prepare_one(Part part, Chain& chain) {
     const Transfer& transfer = *part.transfer;
     request.opcode = transfer.direction == Direction::kRead ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
     request.wr.rdma.remote_addr = part.mapping->handle.remote_address + transfer.offset + part.offset;
-    request.wr.rdma.rkey = part.mapping->keys[number_].load(std::memory_order_relaxed);
+    request.wr.rdma.rkey = part.mapping->keys[number()].load(std::memory_order_relaxed);
     if (request.wr.rdma.rkey == 0) {
       chain.keyless = true;
       return false;
     }
     // Cut when there was no queue pair yet that takes so little.
-    if (part.way == Part::Way::kInline && part.length_bytes > inline_bytes_) part.way = Part::Way::kStaged;
+    if (part.way == Part::Way::kInline && part.length_bytes > inline_bytes()) part.way = Part::Way::kStaged;
     if (part.way == Part::Way::kInline) request.send_flags |= IBV_SEND_INLINE;
     if (part.way == Part::Way::kStaged) {
-      StagingPool& staging = device_.staging();
-      const auto buffer = staging.take();
-      if (!buffer) return false;
-      part.staging = *buffer;
-      if (transfer.direction == Direction::kWrite) copy_staged(part, staging.data(*buffer));
-      chain.add_slice(staging.data(*buffer), part.length_bytes, staging.key());
+      if (!take_staging(part)) return false;
+      const onesided::StagingPool& staging = device_.staging();
+      chain.add_slice(staging.data(part.staging), part.length_bytes, static_cast<uint32_t>(staging.key()));
     } else {
-      uint32_t skip = part.offset;
-      uint32_t left = part.length_bytes;
-      for (const LocalSlice& slice : transfer.local) {
-        if (left == 0) break;
-        if (skip >= slice.length_bytes) {
-          skip -= slice.length_bytes;
-          continue;
-        }
-        const uint32_t now = std::min(left, slice.length_bytes - skip);
-        const uint32_t key = part.way == Part::Way::kInline ? 0 : memory_.key_of(slice, device_.number());
-        chain.add_slice(slice.data + skip, now, key);
-        left -= now;
-        skip = 0;
-      }
+      const bool inlined = part.way == Part::Way::kInline;
+      onesided::for_each_piece(part, [&](const LocalSlice& slice, const std::byte* data, uint32_t length) {
+        const uint64_t key = inlined ? 0 : memory_.key_of(slice, device_.number());
+        chain.add_slice(data, length, static_cast<uint32_t>(key));
+      });
     }
   }
   request.sg_list = &chain.slices[first];
@@ -161,9 +141,9 @@ size_t QueuePair::prepare(std::span<const Part> parts, size_t room, Chain& chain
 Result<size_t> QueuePair::post(std::span<const Part> parts) {
   MutexLock lock(post_mutex_);
   if (failed()) return Error(ENOTCONN, "the queue pair has failed");
-  const uint64_t tail = tail_.load(std::memory_order_relaxed);
+  const uint64_t tail = posted_.load(std::memory_order_relaxed);
   Chain chain(tail);
-  const size_t count = prepare(parts, ring_.size() - (tail - head_.load(std::memory_order_acquire)), chain);
+  const size_t count = prepare(parts, ring_.size() - (tail - completed_.load(std::memory_order_acquire)), chain);
   if (count == 0 && chain.keyless) {
     failed_.store(true, std::memory_order_release);
     break_pair(id_->qp);
@@ -176,7 +156,7 @@ Result<size_t> QueuePair::post(std::span<const Part> parts) {
     if (chain.requests[i].opcode == IBV_WR_RDMA_WRITE) writes_.fetch_add(1);
   }
   chain.requests[count - 1].send_flags |= IBV_SEND_SIGNALED;
-  tail_.store(tail + count, std::memory_order_release);  // before the device can answer
+  posted_.store(tail + count, std::memory_order_release);  // before the device can answer
   ibv_send_wr* bad = nullptr;
   const int code = ibv_post_send(id_->qp, chain.requests.data(), &bad);
   if (code == 0) return count;
@@ -184,16 +164,16 @@ Result<size_t> QueuePair::post(std::span<const Part> parts) {
   const auto taken = static_cast<size_t>(bad - chain.requests.data());
   log::warn("RDMA device {}: a work request is not taken: {}", device_.facts().name, std::strerror(code));
   for (size_t i = taken; i < count; ++i) {
-    if (part_at(tail + i).way == Part::Way::kStaged) device_.staging().give_back(part_at(tail + i).staging);
+    give_staging_back(part_at(tail + i));
   }
-  tail_.store(tail + taken, std::memory_order_release);
+  posted_.store(tail + taken, std::memory_order_release);
   failed_.store(true, std::memory_order_release);
   break_pair(id_->qp);
   return taken;
 }
 
 void QueuePair::take(std::span<const ibv_wc> completions, Parts& done) {
-  uint64_t head = head_.load(std::memory_order_relaxed);
+  uint64_t head = completed_.load(std::memory_order_relaxed);
   for (const ibv_wc& completion : completions) {
     returned_ = std::max(returned_, completion.wr_id + 1);
     if (completion.status == IBV_WC_SUCCESS) {
@@ -203,7 +183,7 @@ void QueuePair::take(std::span<const ibv_wc> completions, Parts& done) {
     if (failed_.exchange(true, std::memory_order_acq_rel)) continue;
     log::warn("an RDMA work request on {} failed: {}", device_.facts().name, describe(completion.status));
   }
-  head_.store(head, std::memory_order_release);
+  completed_.store(head, std::memory_order_release);
 }
 
 void QueuePair::poll(Parts& done) {
@@ -216,16 +196,6 @@ void QueuePair::poll(Parts& done) {
   poll_mutex_.unlock();
 }
 
-void QueuePair::finish(const Part& part, int code) {
-  if (part.way == Part::Way::kStaged) {
-    if (code == 0 && part.transfer->direction == Direction::kRead) {
-      copy_staged(part, device_.staging().data(part.staging));
-    }
-    device_.staging().give_back(part.staging);
-  }
-}
-
-// While nobody polls: who has polled in vain would leave what came before this to nobody.
 void QueuePair::arm() {
   if (std::exchange(armed_, true)) return;
   if (failed()) return;  // what is there is drain()'s, which may take a while
@@ -243,7 +213,7 @@ Parts QueuePair::drain(Parts& done) {
   fail();
   MutexLock lock(poll_mutex_);
   if (!id_) return {};  // it has been already
-  const uint64_t tail = tail_.load(std::memory_order_acquire);
+  const uint64_t tail = posted_.load(std::memory_order_acquire);
   const auto deadline = Clock::now() + kDrainPatience;
   while (returned_ < tail && Clock::now() < deadline) {
     std::array<ibv_wc, kPollEntries> completions;
@@ -259,8 +229,8 @@ Parts QueuePair::drain(Parts& done) {
     flush_region_.reset();
   }
   Parts undone;
-  for (uint64_t at = head_.load(std::memory_order_relaxed); at < tail; ++at) undone.push_back(part_at(at));
-  head_.store(tail, std::memory_order_release);
+  for (uint64_t at = completed_.load(std::memory_order_relaxed); at < tail; ++at) undone.push_back(part_at(at));
+  completed_.store(tail, std::memory_order_release);
   return undone;
 }
 

@@ -9,22 +9,21 @@
 #include <vector>
 
 #include "transport/brick/source.h"
+#include "transport/onesided/connector.h"
+#include "transport/onesided/data_path.h"
 #include "transport/remote/call_channel.h"
-#include "transport/verbs/data_path.h"
-#include "transport/verbs/verbs_ptr.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 
 struct Path {
   HostPort address;
-  std::string device;    // "rxe0"
-  bool windows = false;  // what its handles are, on the brick
+  std::string device;   // "rxe0"
+  std::string handles;  // what they are, on the brick
   std::shared_ptr<CallChannel> calls;
-  std::unique_ptr<CallChannel> commits;     // none for an observer
-  ibv_comp_channel* completions = nullptr;  // of its device, the data path's
+  std::unique_ptr<CallChannel> commits;  // none for an observer
   // The keeper's once the path is in place.
-  std::vector<CmChannelPtr> pair_events;  // told of their connections' ends; they go after the queue pairs
-  DataPath::QueuePairBits pairs = 0;      // that the brick has offered
+  std::vector<std::unique_ptr<ConnectionEnd>> pair_ends;  // they go after the queue pairs
+  DataPath::QueuePairBits pairs = 0;                      // that the brick has offered
   // Any thread's.
   std::atomic<bool> lost{false};  // no call goes this way any more
   std::atomic<bool> shut{false};  // and the keeper has cleared it away
@@ -35,4 +34,4 @@ struct Path {
   }
 };
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

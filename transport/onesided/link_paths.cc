@@ -5,10 +5,9 @@
 
 #include "transport/base/log.h"
 #include "transport/brick/limits.h"
-#include "transport/verbs/greet.h"
-#include "transport/verbs/link.h"
+#include "transport/onesided/link.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 namespace {
 
 constexpr std::chrono::milliseconds kMendFirst{250};
@@ -18,28 +17,26 @@ constexpr std::chrono::seconds kTrialMost{64};
 
 // So that a session's are enough for all.
 static_assert(limits::kAddressesPerBrick <= limits::kQueuePairsPerSession);
-size_t pairs_of_path(size_t paths) {
-  return std::clamp<size_t>(limits::kQueuePairsPerSession / paths, 1, limits::kQueuePairs);
+size_t pairs_of_path(size_t paths, size_t most) {
+  return std::clamp<size_t>(limits::kQueuePairsPerSession / paths, 1, most);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Path>> Link::make_path(const HostPort& address, std::unique_ptr<MessageChannel> calls,
+Result<std::shared_ptr<Path>> Link::make_path(const HostPort& address, std::unique_ptr<Channel> calls,
                                               Deadline latest) {
   auto path = std::make_shared<Path>();
   path->address = address;
-  ibv_context* const device = calls->id().id->verbs;
-  path->device = ibv_get_device_name(device->device);
+  path->device = connector_.device_of(*calls);
   path->calls = std::make_shared<CallChannel>(std::move(calls));
   if (observes_) return path;
   path->commits = std::make_unique<CallChannel>(TRY(attach_one(address, wire::Role::kCalls, latest)));
-  path->completions = TRY(data_.channel_of(device));
   return path;
 }
 
-Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address, wire::Role role, Deadline latest) {
-  return prove_with(peer_.secret, opened_by_, [&](const Secret& known) -> Result<std::unique_ptr<MessageChannel>> {
-    auto greeted = TRY(greet(address, latest));
+Result<std::unique_ptr<Channel>> Link::attach_one(const HostPort& address, wire::Role role, Deadline latest) {
+  return prove_with(peer_.secret, opened_by_, [&](const Secret& known) -> Result<std::unique_ptr<Channel>> {
+    auto greeted = TRY(connector_.greet(address, latest));
     TRY(attach(*greeted.channel, greeted.nonces, known, token_, role, greeted.deadline));
     return std::move(greeted.channel);
   });
@@ -48,32 +45,32 @@ Result<std::unique_ptr<MessageChannel>> Link::attach_one(const HostPort& address
 Result<std::unique_ptr<Channel>> Link::attach_calls(Deadline latest) {
   const auto path = live_path();
   if (!path) return Error(ENOTCONN, "the connection to the brick is gone");
-  return std::unique_ptr<Channel>(TRY(attach_one(path->address, wire::Role::kCalls, latest)));
+  return attach_one(path->address, wire::Role::kCalls, latest);
 }
 
 // By way of the path's own connection for calls.
-template <typename Call>
-Result<typename Call::Answer> Link::ask_on(CallChannel& channel, const Call& call, Deadline latest) {
+Result<calls::Answer> Link::ask_on(CallChannel& channel, const calls::Request& request, Deadline latest) {
   const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(latest - Clock::now());
   if (patience.count() <= 0) return Error(ETIMEDOUT, "brick does not answer");
   if (is_over()) return Error(ENOTCONN, "the session has ended");
-  const calls::Request request = call;
   const Reply reply = TRY(channel.call(next_id(), request, patience));
+  if (reply.status == EPROTONOSUPPORT) return Error(EPROTONOSUPPORT, "the brick does not serve by that provider");
   if (reply.status != 0) return Error(ENOTCONN, "the brick has no queue pair for us");
-  return std::get<typename Call::Answer>(TRY(calls::decode_answer(request, reply.body)));
+  return calls::decode_answer(request, reply.body);
 }
 
 Status Link::add_queue_pairs(Path& path, Deadline latest) {
-  for (size_t count = 0; count < pairs_of_path(peer_.addresses.size()); ++count) {
-    const auto offer = TRY(ask_on(*path.calls, calls::QueuePair{}, latest));
-    path.pairs |= 1u << offer.pair;  // to be given back by DETACH, whatever comes of it
-    QueuePair::Opened opened = TRY(open_queue_pair(path.address, offer, memory_, path.completions, latest));
-    path.windows = (opened.reply.flags & kReplyWindows) != 0;
-    path.pair_events.push_back(std::move(opened.id.channel));
-    ClientDevice* const device = TRY(memory_.find_device(opened.id.id->verbs));
-    auto pair = std::make_unique<QueuePair>(std::move(opened), *device, memory_);
-    TRY(learn_keys(offer.pair, *path.calls, latest));
-    TRY(data_.add(std::move(pair)));
+  const Place place{path.address, path.calls->channel(),
+                    [&](const calls::Request& request) { return ask_on(*path.calls, request, latest); },
+                    // To be given back by DETACH, whatever comes of it.
+                    [&](uint32_t pair) { path.pairs |= 1u << pair; }};
+  const size_t wanted = pairs_of_path(peer_.addresses.size(), connector_.most_queue_pairs());
+  for (size_t count = 0; count < wanted; ++count) {
+    Connected made = TRY(connector_.connect(place, latest));
+    path.handles = made.handles;
+    if (made.end) path.pair_ends.push_back(std::move(made.end));
+    TRY(learn_keys(made.pair->number(), *path.calls, latest));
+    TRY(data_.add(std::move(made.pair)));
   }
   return {};
 }
@@ -81,7 +78,7 @@ Status Link::add_queue_pairs(Path& path, Deadline latest) {
 Status Link::learn_keys(uint32_t pair, CallChannel& channel, Deadline latest) {
   calls::Keys call{pair, 0};
   while (true) {
-    const auto page = TRY(ask_on(channel, call, latest));
+    const auto page = std::get<calls::KeyPage>(TRY(ask_on(channel, call, latest)));
     handles_.add_keys(call, page.keys);
     if (page.keys.size() < calls::kKeysPerPage) return {};
     call.after = page.keys.back().id;
@@ -115,7 +112,7 @@ void Link::lose_path(size_t number, Path& path) {
   const bool carried = data_.has_carried(path.pairs);
   const auto undone = data_.drain(path.pairs);
   judge(number, !carried && std::ranges::any_of(undone, [](const auto& pair) { return !pair.parts.empty(); }));
-  path.pair_events.clear();
+  path.pair_ends.clear();
   const auto reply = carry(calls::Detach{path.pairs}, limits::kCallTimeout);
   if (reply.ok() && reply->status == 0) {
     data_.repeat(undone);
@@ -146,8 +143,8 @@ bool Link::is_due(size_t number) {
     MutexLock lock(mutex_);
     if (Clock::now() >= trials_[number].from) return true;
   }
-  const auto path = find_path(peer_.addresses[number], Clock::now() + limits::kConnectTimeout);
-  if (path.ok() || path.error().is(ETIMEDOUT)) return false;
+  const Status found = connector_.find_way(peer_.addresses[number], Clock::now() + limits::kConnectTimeout);
+  if (found.ok() || found.code() == ETIMEDOUT) return false;
   MutexLock lock(mutex_);
   trials_[number] = {};
   return true;
@@ -225,4 +222,4 @@ std::shared_ptr<Path> Link::live_path() const {
   return nullptr;
 }
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

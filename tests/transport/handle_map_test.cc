@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "transport/onesided/handle_map.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,9 +9,8 @@
 
 #include "tests/support/block_numbers.h"
 #include "transport/base/bytes.h"
-#include "transport/verbs/handle_map.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 namespace {
 
 using testing::blocks;
@@ -168,4 +169,4 @@ TEST(HandleMap, NobodyUsesWhatIsMadeAnew) {
 }
 
 }  // namespace
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/data_path.h"
+#include "transport/onesided/data_path.h"
 
 #include <sys/eventfd.h>
 
@@ -7,7 +7,7 @@
 
 #include "transport/base/log.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 namespace {
 
 // A batch of more bytes goes over several queue pairs, so much on each in turn.
@@ -43,14 +43,6 @@ void DataPath::stop() {
   if (background_thread_.joinable()) background_thread_.join();
 }
 
-Result<ibv_comp_channel*> DataPath::channel_of(ibv_context* device) {
-  MutexLock lock(mutex_);
-  const auto found = std::ranges::find(channels_, device, [](const auto& channel) { return channel->context; });
-  if (found != channels_.end()) return found->get();
-  channels_.push_back(TRY(make_completion_channel(device)));
-  return channels_.back().get();
-}
-
 Status DataPath::add(std::unique_ptr<QueuePair> pair) {
   MutexLock lock(mutex_);
   std::atomic<QueuePair*>& place = pairs_[pair->number()];
@@ -59,7 +51,7 @@ Status DataPath::add(std::unique_ptr<QueuePair> pair) {
   if (over_.load()) pair->fail();
   place.store(pair.get());
   owned_[pair->number()] = std::move(pair);
-  wake_watch();  // who sleeps on the channels does not know of this queue pair yet
+  wake_watch();  // who sleeps on events does not know of this queue pair yet
   return {};
 }
 
@@ -277,7 +269,7 @@ void DataPath::check_progress() {
     if (pair == nullptr || pair != progress.pair || pair->idle() || pair->completed() != progress.completed) {
       progress = {pair, pair == nullptr ? 0 : pair->completed(), now};
     } else if (now - progress.since > limits::kProgressTimeout && !pair->failed()) {
-      log::warn("an RDMA queue pair has made no progress for {} s: it is given up",
+      log::warn("a queue pair on {} has made no progress for {} s: it is given up", pair->device().traits().name,
                 std::chrono::duration_cast<std::chrono::seconds>(limits::kProgressTimeout).count());
       pair->fail();
       on_failure_();
@@ -285,4 +277,4 @@ void DataPath::check_progress() {
   }
 }
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

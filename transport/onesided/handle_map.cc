@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/handle_map.h"
+#include "transport/onesided/handle_map.h"
 
 #include "transport/brick/limits.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 namespace {
 
 bool is_same(const Handle& a, const Handle& b) {
@@ -108,4 +108,4 @@ void HandleMap::forget(std::span<Mapping* const> taken) {
   }
 }
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

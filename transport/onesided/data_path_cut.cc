@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <bitset>
 
-#include "transport/verbs/data_path.h"
+#include "transport/onesided/data_path.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 
 // What a work request may be, whatever queue pair it is posted on.
 struct DataPath::Reach {
   uint32_t slices = limits::kSlicesPerTransfer;
   uint64_t bytes = limits::kTransferBytes;
   uint32_t inline_bytes = UINT32_MAX;
+  bool any = false;                            // there is a queue pair
   std::bitset<LocalMemory::kDevices> devices;  // by number: those that memory must be registered with
 };
 
@@ -21,11 +22,12 @@ DataPath::Reach DataPath::reach_of_all() const {
   for (const auto& place : pairs_) {
     const QueuePair* const pair = place.load();
     if (pair == nullptr || pair->failed()) continue;
-    const DeviceFacts& facts = pair->device().facts();
-    reach.slices = std::min(reach.slices, facts.slices);
-    reach.bytes = std::min(reach.bytes, facts.message_bytes);
+    const MemoryDevice::Traits& traits = pair->device().traits();
+    reach.any = true;
+    reach.slices = std::min(reach.slices, traits.slices);
+    reach.bytes = std::min(reach.bytes, traits.message_bytes);
     reach.inline_bytes = std::min(reach.inline_bytes, pair->inline_bytes());
-    reach.devices.set(pair->device().number());
+    if (traits.registers) reach.devices.set(pair->device().number());
   }
   return reach;
 }
@@ -42,7 +44,7 @@ bool DataPath::is_registered(const Transfer& transfer, const Reach& reach) const
 
 void DataPath::cut(Batch& batch, Parts& parts, std::vector<int>& refused) const {
   const Reach reach = reach_of_all();
-  const bool connected = !over_.load() && reach.devices.any();
+  const bool connected = !over_.load() && reach.any;
   const bool too_many = batch.transfers.size() > limits::kTransfersPerBatch;
   for (const Transfer& transfer : batch.transfers) {
     int code = too_many ? EINVAL : check_transfer(transfer);
@@ -99,4 +101,4 @@ void DataPath::cut_one(Batch& batch, const Transfer& transfer, const Reach& reac
   add(offset, length);
 }
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/verbs/link.h"
+#include "transport/onesided/link.h"
 
 #include <poll.h>
 
@@ -7,16 +7,18 @@
 
 #include "transport/brick/limits.h"
 
-namespace brickfs::verbs {
-Result<std::unique_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
-                                         Holder* holder, std::function<void(Error)> on_lost) {
+namespace brickfs::onesided {
+
+Result<std::unique_ptr<Link>> Link::open(const Peer& peer, Connector& connector, LocalMemory& memory,
+                                         const OpenRequest& request, Holder* holder,
+                                         std::function<void(Error)> on_lost) {
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   Error error(EHOSTUNREACH, "no address");
   Result<Opened> opened = error;
-  std::unique_ptr<MessageChannel> channel;
+  std::unique_ptr<Channel> channel;
   const auto open_by = [&](const HostPort& address, Deadline before) -> Result<Opened> {
     return prove_with(peer.secret, [&](const Secret& known) -> Result<Opened> {
-      auto greeted = TRY(greet(address, before));
+      auto greeted = TRY(connector.greet(address, before));
       channel = std::move(greeted.channel);
       return open_session(*channel, greeted.nonces, known, request, holder, greeted.deadline);
     });
@@ -32,17 +34,17 @@ Result<std::unique_ptr<Link>> Link::open(const Peer& peer, LocalMemory& memory, 
     if (is_brick_answer(opened.error())) break;
   }
   if (!opened.ok()) return error;
-  std::unique_ptr<Link> link(new Link(peer, memory, request, *opened, std::move(on_lost)));
+  std::unique_ptr<Link> link(new Link(peer, connector, memory, request, *opened, std::move(on_lost)));
   const Status begun = link->begin(number, std::move(channel), latest);
   if (!begun.ok()) return begun.error();
   return link;
 }
 
-Link::Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, const Opened& opened,
-           std::function<void(Error)> on_lost)
+Link::Link(const Peer& peer, Connector& connector, LocalMemory& memory, const OpenRequest& request,
+           const Opened& opened, std::function<void(Error)> on_lost)
     : RemoteLink(opened.session, std::move(on_lost)),
       peer_(peer),
-      memory_(memory),
+      connector_(connector),
       token_(opened.token),
       opened_by_(opened.secret),
       observes_(request.mode == OpenMode::kObserve),
@@ -52,7 +54,7 @@ Link::Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, co
 
 Link::~Link() { Link::stop(); }
 
-Status Link::begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadline latest) {
+Status Link::begin(size_t number, std::unique_ptr<Channel> calls, Deadline latest) {
   const auto add_path = [&]() -> Status {
     auto path = TRY(make_path(peer_.addresses[number], std::move(calls), latest));
     {
@@ -75,9 +77,9 @@ std::string Link::describe() const {
   for (const auto& path : paths()) {
     if (!path || path->lost.load()) continue;
     text += (text.empty() ? "" : "; ") + path->device;
-    if (!observes_) text += path->windows ? ", type-2 windows" : ", a region for each run";
+    if (!path->handles.empty()) text += ", " + path->handles;
   }
-  return "rdma (" + text + ")";
+  return std::string(connector_.transport()) + " (" + text + ")";
 }
 
 // On one path after the other until one answers. The brick knows the call by its id, and does it once.
@@ -159,9 +161,9 @@ void Link::watch(Deadline until) {
       add(
           calls->channel().watch(), [calls] { return calls->channel().peer_has_gone(); }, *path);
     }
-    for (const auto& events : path->pair_events) {
+    for (const auto& end : path->pair_ends) {
       add(
-          {events->fd, POLLIN, 0}, [&events] { return has_ended(*events); }, *path);
+          end->watch(), [&end] { return end->has_ended(); }, *path);
     }
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
@@ -207,4 +209,4 @@ void Link::stop() {
   data_.stop();
 }
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

@@ -19,9 +19,9 @@
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
-#include "transport/verbs/verbs_wire.h"
+#include "transport/brick/limits.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 
 struct alignas(64) Mapping {
   Handle handle;  // does not change as long as the mapping is live
@@ -72,4 +72,4 @@ class HandleMap {
   std::array<KeysById, limits::kQueuePairsPerSession> early_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

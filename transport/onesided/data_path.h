@@ -2,9 +2,10 @@
 // A session's data calls: cuts batches into work requests, spreads them over the queue pairs, and completes them.
 //
 // Nobody stands between a waiting caller and the device: one of those that wait has the *watch*: it polls the
-// completion queues for a moment, then sleeps on the completion channels. Where processors are left over, some others
+// completion queues for a moment, then sleeps on their events. Where processors are left over, some others
 // poll for a moment, too. The rest sleep; each is woken when what it waits for is done, or to take the watch over. A
-// background thread has it only while there are batches with a callback and nobody waits.
+// background thread has it only while there are batches with a callback and nobody waits. Where there is nothing to
+// sleep on (CompletionEvents::fd()), who has the watch looks every so often.
 //
 // Threads: every call from any thread, except as said.
 #pragma once
@@ -24,11 +25,11 @@
 #include "transport/base/unique_fd.h"
 #include "transport/brick/brick.h"
 #include "transport/brick/limits.h"
-#include "transport/verbs/handle_map.h"
-#include "transport/verbs/local_memory.h"
-#include "transport/verbs/queue_pair.h"
+#include "transport/onesided/handle_map.h"
+#include "transport/onesided/local_memory.h"
+#include "transport/onesided/queue_pair.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 
 class DataPath {
  public:
@@ -40,8 +41,6 @@ class DataPath {
   DataPath(const DataPath&) = delete;
   DataPath& operator=(const DataPath&) = delete;
 
-  // For the queues of the device's queue pairs: made when it is first asked for, there until the end.
-  Result<ibv_comp_channel*> channel_of(ibv_context* device);
   // From now on the queue pair carries transfers; it has failed if the session is lost. EPROTO: its number is still
   // another's, until repeat().
   Status add(std::unique_ptr<QueuePair> pair);
@@ -120,8 +119,10 @@ class DataPath {
   bool poll(const Goal& goal);
   void park(const Goal& goal);
   void arm_queue_pairs();
-  void sleep_on_channels(const Goal& goal);
-  void take_events();
+  void sleep_on_events(const Goal& goal);
+  std::vector<std::shared_ptr<CompletionEvents>> events() const;
+  bool stops() const;
+  void take_events(const std::vector<std::shared_ptr<CompletionEvents>>& all);
   void wake_sleepers();
   void wake_watch();
   void run_background();
@@ -148,7 +149,6 @@ class DataPath {
   std::vector<Sleeper*> sleepers_ ABSL_GUARDED_BY(mutex_);
   CondVar background_;  // for the background thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<CompChannelPtr> channels_ ABSL_GUARDED_BY(mutex_);  // one for each device
   std::array<std::unique_ptr<QueuePair>, limits::kQueuePairsPerSession> owned_
       ABSL_GUARDED_BY(mutex_);                            // those of pairs_
   std::vector<Retired> retired_ ABSL_GUARDED_BY(mutex_);  // until nobody is at them any more
@@ -156,4 +156,4 @@ class DataPath {
   std::thread background_thread_;
 };
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's end of one session over RDMA: its paths, its handles, its data path, and a thread that keeps the session
-// alive and notices the end of paths. As long as one path is left the session goes on: what was under way on the others
-// is done again there, once the brick has destroyed their queue pairs, and a second thread brings them back. Without
-// any the session is lost.
+// A client's end of one session over what reads and writes one-sidedly: its paths, its handles, its data path, and a
+// thread that keeps the session alive and notices the end of paths. As long as one path is left the session goes on:
+// what was under way on the others is done again there, once the brick has destroyed their queue pairs, and a second
+// thread brings them back. Without any the session is lost.
 //
 // Threads: every method from any thread, except as said.
 #pragma once
@@ -19,14 +19,14 @@
 #include "transport/brick/brick.h"
 #include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
+#include "transport/onesided/connector.h"
+#include "transport/onesided/data_path.h"
+#include "transport/onesided/handle_map.h"
+#include "transport/onesided/local_memory.h"
+#include "transport/onesided/path.h"
 #include "transport/remote/remote_link.h"
-#include "transport/verbs/data_path.h"
-#include "transport/verbs/greet.h"
-#include "transport/verbs/handle_map.h"
-#include "transport/verbs/local_memory.h"
-#include "transport/verbs/path.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
 
 struct Peer {
   std::vector<HostPort> addresses;  // of one brick; at least one
@@ -35,9 +35,10 @@ struct Peer {
 
 class Link final : public RemoteLink {
  public:
-  // Errors as Brick::open(). `memory` outlives the link; `on_lost`: as in Brick::set_on_lost().
-  static Result<std::unique_ptr<Link>> open(const Peer& peer, LocalMemory& memory, const OpenRequest& request,
-                                            Holder* holder, std::function<void(Error)> on_lost);
+  // Errors as Brick::open(). `connector` and `memory` outlive the link; `on_lost`: as in Brick::set_on_lost().
+  static Result<std::unique_ptr<Link>> open(const Peer& peer, Connector& connector, LocalMemory& memory,
+                                            const OpenRequest& request, Holder* holder,
+                                            std::function<void(Error)> on_lost);
   ~Link() override;  // stop()
 
   std::string describe() const override;
@@ -54,17 +55,15 @@ class Link final : public RemoteLink {
     Deadline from;
   };
 
-  Link(const Peer& peer, LocalMemory& memory, const OpenRequest& request, const Opened& opened,
+  Link(const Peer& peer, Connector& connector, LocalMemory& memory, const OpenRequest& request, const Opened& opened,
        std::function<void(Error)> on_lost);
-  Status begin(size_t number, std::unique_ptr<MessageChannel> calls, Deadline latest);
+  Status begin(size_t number, std::unique_ptr<Channel> calls, Deadline latest);
 
   // Paths (link_paths.cc).
-  Result<std::shared_ptr<Path>> make_path(const HostPort& address, std::unique_ptr<MessageChannel> calls,
-                                          Deadline latest);
+  Result<std::shared_ptr<Path>> make_path(const HostPort& address, std::unique_ptr<Channel> calls, Deadline latest);
   Status add_queue_pairs(Path& path, Deadline latest);
-  Result<std::unique_ptr<MessageChannel>> attach_one(const HostPort& address, wire::Role role, Deadline latest);
-  template <typename Call>
-  Result<typename Call::Answer> ask_on(CallChannel& channel, const Call& call, Deadline latest);
+  Result<std::unique_ptr<Channel>> attach_one(const HostPort& address, wire::Role role, Deadline latest);
+  Result<calls::Answer> ask_on(CallChannel& channel, const calls::Request& request, Deadline latest);
   Status learn_keys(uint32_t pair, CallChannel& channel, Deadline latest);
   void handle_lost_paths();
   void lose_path(size_t number, Path& path);
@@ -89,7 +88,7 @@ class Link final : public RemoteLink {
   void renew() override;
 
   const Peer peer_;
-  LocalMemory& memory_;
+  Connector& connector_;
   const wire::Token token_;
   const Secret opened_by_;
   const bool observes_;
@@ -104,4 +103,4 @@ class Link final : public RemoteLink {
   std::thread mender_;  // only with several addresses
 };
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided

@@ -11,9 +11,14 @@
 #include <algorithm>
 
 #include "transport/base/short_wait.h"
-#include "transport/verbs/data_path.h"
+#include "transport/onesided/data_path.h"
 
-namespace brickfs::verbs {
+namespace brickfs::onesided {
+namespace {
+
+constexpr timespec kBetweenLooks{0, 100'000};  // of who sleeps where nothing tells of completions
+
+}  // namespace
 
 bool DataPath::Goal::reached() const {
   if (batch != nullptr) return batch->complete();
@@ -22,7 +27,7 @@ bool DataPath::Goal::reached() const {
 
 class DataPath::Sleeper {
  public:
-  Sleeper(DataPath& path, const Goal& goal, bool on_channels) : path_(path), goal_(goal), on_channels_(on_channels) {
+  Sleeper(DataPath& path, const Goal& goal, bool on_events) : path_(path), goal_(goal), on_events_(on_events) {
     path_.asleep_.fetch_add(1);
     MutexLock lock(path_.mutex_);
     path_.sleepers_.push_back(this);
@@ -38,17 +43,17 @@ class DataPath::Sleeper {
   Sleeper& operator=(const Sleeper&) = delete;
 
   bool reached() const { return goal_.reached(); }
-  void wake() { on_channels_ ? path_.wake_watch() : woken_.notify_one(); }
+  void wake() { on_events_ ? path_.wake_watch() : woken_.notify_one(); }
   void sleep(MutexLock& lock) { woken_.wait(lock); }
 
  private:
   DataPath& path_;
   const Goal& goal_;
-  const bool on_channels_;  // else on woken_
+  const bool on_events_;  // else on woken_
   CondVar woken_;
 };
 
-// Whoever sleeps on the channels, now or next, wakes up.
+// Whoever sleeps on events, now or next, wakes up.
 void DataPath::wake_watch() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
@@ -73,7 +78,7 @@ void DataPath::wait_for(const Goal& goal) {
 
 void DataPath::keep_watch(const Goal& goal) {
   if (most_pollers_ > 0 && poll(goal)) return;
-  while (!goal.reached()) sleep_on_channels(goal);
+  while (!goal.reached()) sleep_on_events(goal);
 }
 
 // Precondition: nobody has the watch. To one who would sleep for ever else.
@@ -121,42 +126,49 @@ void DataPath::arm_queue_pairs() {
 }
 
 // Until something happens, once. Precondition: the caller has the watch.
-void DataPath::sleep_on_channels(const Goal& goal) {
+void DataPath::sleep_on_events(const Goal& goal) {
   arm_queue_pairs();
   poll_all();  // what came before the notification was asked for
+  const auto events = this->events();
   std::vector<pollfd> watched = {pollfd{wake_.get(), POLLIN, 0}};
-  {
-    MutexLock lock(mutex_);
-    if (stopping_) return;
-    for (const auto& channel : channels_) watched.push_back({channel->fd, POLLIN, 0});
+  timespec patience = {1, 0};
+  for (const auto& one : events) {
+    if (one->fd() < 0) patience = kBetweenLooks;
+    watched.push_back({one->fd(), POLLIN, 0});
   }
   {
     const Sleeper self(*this, goal, true);
-    constexpr int kPatienceMs = 1000;
-    if (!goal.reached()) ::poll(watched.data(), watched.size(), kPatienceMs);
+    if (!goal.reached() && !stops()) ::ppoll(watched.data(), watched.size(), &patience, nullptr);
   }
   uint64_t count = 0;
   if (watched[0].revents != 0) [[maybe_unused]]
     const ssize_t got = ::read(wake_.get(), &count, sizeof(count));
-  take_events();
+  take_events(events);
   poll_all();
 }
 
-void DataPath::take_events() {
-  std::vector<ibv_comp_channel*> channels;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& channel : channels_) channels.push_back(channel.get());
+// Of all queue pairs that work, each once.
+std::vector<std::shared_ptr<CompletionEvents>> DataPath::events() const {
+  std::vector<std::shared_ptr<CompletionEvents>> all;
+  MutexLock lock(mutex_);
+  for (const auto& pair : owned_) {
+    if (pair && !pair->failed() && std::ranges::find(all, pair->events()) == all.end()) all.push_back(pair->events());
   }
+  return all;
+}
+
+bool DataPath::stops() const {
+  MutexLock lock(mutex_);
+  return stopping_;
+}
+
+void DataPath::take_events(const std::vector<std::shared_ptr<CompletionEvents>>& all) {
   const Guard guard(guards_);
-  for (ibv_comp_channel* const channel : channels) {
-    ibv_cq* queue = nullptr;
-    void* context = nullptr;
-    while (ibv_get_cq_event(channel, &queue, &context) == 0) {
-      ibv_ack_cq_events(queue, 1);
+  for (const auto& events : all) {
+    events->take([this](size_t number) {
       // Of a queue pair that has gone since: then the one in its place is armed once more, in vain.
-      if (QueuePair* const pair = pairs_[QueuePair::number_in(context)].load()) pair->disarm();
-    }
+      if (QueuePair* const pair = pairs_[number].load()) pair->disarm();
+    });
   }
 }
 
@@ -177,11 +189,11 @@ void DataPath::run_background() {
       continue;
     }
     lock.unlock();
-    sleep_on_channels({});
+    sleep_on_events({});
     watched_.store(false);
     pass_watch_on();
     lock.lock();
   }
 }
 
-}  // namespace brickfs::verbs
+}  // namespace brickfs::onesided
