@@ -158,7 +158,8 @@ path, seen, MIB = b + "/privileged", c + "/privileged", 1 << 20
 capability = struct.pack("<IIIII", 0x02000001, 1 << 12, 0, 0, 0)
 bytes_of_pages = mmap.mmap(-1, MIB)  # what is not, the kernel cuts within pages
 def direct_bytes():
-    return json.loads(subprocess.check_output([brickctl, "explain", "--json", b]))["state"]["direct_write_bytes"]
+    said = subprocess.run([brickctl, "explain", "--json", b], stdout=subprocess.PIPE, check=False)  # 4: the brick has just been away
+    return json.loads(said.stdout)["state"]["direct_write_bytes"]
 def as_nobody(work):
     pid = os.fork()
     if pid == 0:
