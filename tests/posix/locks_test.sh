@@ -31,7 +31,7 @@ git -C "$MNT/repository" add -A
 git -C "$MNT/repository" commit -q -m one
 git -C "$MNT/repository" gc -q
 git -C "$MNT/repository" fsck --full --strict >"$WORK/fsck.log" 2>&1 || die "git fsck: $(cat "$WORK/fsck.log")"
-flock -n "$MNT/line" sleep 1 &
+flock "$MNT/line" sleep 3 &
 BACKGROUND_PIDS+=($!)
 within 5 eval "! flock -n '$MNT/line' true" || die "flock(1) keeps nothing"
 flock -w 20 "$MNT/line" true || die "flock(1) gets nothing"
