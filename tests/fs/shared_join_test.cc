@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
+#include <cerrno>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -75,6 +76,12 @@ TEST_F(SharedJoin, OneThatIsGoneWhenTheMemberComesToItIsToldOf) {
   EXPECT_TRUE(testing::eventually([&] { return was_told.load(); }));
   EXPECT_EQ(sought, 1);
   (*joined)->interrupt();
+}
+
+// Its process may go on for a while: to write what it has, say.
+TEST_F(SharedJoin, WhoComesBehindItsEndIsRefusedAtOnce) {
+  coordinator_->stop();
+  EXPECT_EQ(join([](JoinRequest&) {}), ECONNREFUSED) << why_;
 }
 
 }  // namespace

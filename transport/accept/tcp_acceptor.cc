@@ -48,6 +48,8 @@ void TcpAcceptor::stop() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
   if (thread_.joinable()) thread_.join();
+  unauthenticated_.reset();
+  listening_.reset();
 }
 
 void TcpAcceptor::run() {

@@ -31,7 +31,7 @@ class TcpAcceptor {
   ~TcpAcceptor();  // as stop()
   uint16_t port() const { return port_; }
   void start(Hooks hooks);  // once
-  // No hook is called any more on return. Idempotent.
+  // No hook is called any more on return, and who comes is refused at once, as where nobody listens. Idempotent.
   void stop();
 
  private:
@@ -41,7 +41,7 @@ class TcpAcceptor {
   void accept_some();
   bool accept_one();
 
-  const UniqueFd listening_;
+  UniqueFd listening_;   // until stop()
   const UniqueFd stop_;  // eventfd
   const uint16_t port_;
   Hooks hooks_;
