@@ -8,6 +8,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fs/mount/second_mount.h"
@@ -31,22 +32,36 @@ ServedVolume::~ServedVolume() { await_handover(); }
 
 // By a thread of the coordinator's, which stops it: so another one does that.
 Status ServedVolume::hand_over(const shared::HandoverAnswer& to) {
-  if (hands_over_.exchange(true)) return Error(EALREADY, "it is being handed over already");
+  TRY(begin_handover());
   if (const Status joined = be_own_member(); !joined.ok()) {
-    hands_over_ = false;
+    end_handover();
     return joined;
   }
   MutexLock lock(mutex_);
-  if (ends_) {
-    hands_over_ = false;
-    return Error(EAGAIN, "it ends");
-  }
-  if (handing_over_.joinable()) handing_over_.join();
   handing_over_ = Thread([this, to] {
     tell_and_let_go(to);
-    hands_over_ = false;
+    end_handover();
   });
   return {};
+}
+
+// Until end_handover() nobody ends what it stands on.
+Status ServedVolume::begin_handover() {
+  Thread last;
+  {
+    MutexLock lock(mutex_);
+    if (ends_) return Error(EAGAIN, "it ends");
+    if (std::exchange(hands_over_, true)) return Error(EALREADY, "it is being handed over already");
+    last.swap(handing_over_);
+  }
+  if (last.joinable()) last.join();
+  return {};
+}
+
+void ServedVolume::end_handover() {
+  MutexLock lock(mutex_);
+  hands_over_ = false;
+  handed_over_.notify_all();
 }
 
 std::string ServedVolume::own_name() const { return client_name(); }
@@ -108,6 +123,7 @@ void ServedVolume::await_handover() {
   {
     MutexLock lock(mutex_);
     ends_ = true;
+    while (hands_over_) handed_over_.wait(lock);
     handing_over.swap(handing_over_);
   }
   if (handing_over.joinable()) handing_over.join();

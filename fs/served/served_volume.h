@@ -81,6 +81,8 @@ class ServedVolume : private shared::HandsOver {
   shared::SessionId own_session() const override { return own_session_; }
   std::string own_name() const override;
   Status hand_over(const shared::HandoverAnswer& to) override;
+  Status begin_handover();
+  void end_handover();
   void tell_and_let_go(const shared::HandoverAnswer& to);
   void await_handover();  // the last one
   Status end_filesystem();
@@ -104,6 +106,7 @@ class ServedVolume : private shared::HandsOver {
   std::unique_ptr<Filesystem> first_filesystem_;
   std::unique_ptr<shared::LeasedFiles> first_leased_;
   shared::OwnKernel* kernel_ = nullptr;  // null: nothing is mounted
+  Mutex changing_role_;  // before mutex_: held by whoever takes the volume, or lets go of it, while others are served
   mutable Mutex mutex_;
   HostPort address_ ABSL_GUARDED_BY(mutex_);                                  // coordinator_'s
   std::shared_ptr<shared::Coordinator> coordinator_ ABSL_GUARDED_BY(mutex_);  // with filesystem_ alone
@@ -112,8 +115,8 @@ class ServedVolume : private shared::HandsOver {
   std::atomic<shared::SessionId> own_session_{0};  // member_'s
 
   std::function<void()> end_;
-  Mutex changing_role_;  // before mutex_: held by whoever takes the volume, or lets go of it, while others are served
-  std::atomic<bool> hands_over_{false};
+  CondVar handed_over_;
+  bool hands_over_ ABSL_GUARDED_BY(mutex_) = false;  // from when it is asked to
   Thread handing_over_ ABSL_GUARDED_BY(mutex_);
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is handed over any more
 };

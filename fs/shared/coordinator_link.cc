@@ -69,10 +69,11 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
     link->state_.read_only = link->config_.request.read_only;
   }
   link->keep_once();
-  if (const Status lost = link->final_error(); !lost.ok()) {
+  if (const Status heard = link->first_answer(); !heard.ok()) {
     *why = fmt::format("the coordinator at {} has just ended", name);
-    return lost.error();
+    return heard.error();
   }
+  link->has_begun_ = true;
   link->keeper_ = Thread([raw = link.get()] { raw->keep(); });
   link->recalled_ = Thread([raw = link.get()] { raw->take_recalls(); });
   return link;
@@ -125,6 +126,13 @@ Result<std::vector<std::byte>> CoordinatorLink::call(uint16_t kind, std::span<co
   return answer;
 }
 
+// A session of which nothing more was heard is nobody's yet: another one is begun.
+Status CoordinatorLink::first_answer() const {
+  MutexLock lock(mutex_);
+  if (final_) return *final_;
+  return away_since_ ? Status(Error(ENOTCONN, "the coordinator does not answer")) : Status();
+}
+
 // Until there is an answer, on one connection after the other. Our own threads' calls are nobody's, who would lose
 // patience; they end when we do.
 Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kind, std::span<const std::byte> fields,
@@ -158,6 +166,7 @@ Result<std::vector<std::byte>> CoordinatorLink::call_on(Slot& slot, uint16_t kin
     }
     if (is_final(connected.error())) end(connected.error());
     lost_contact(connected.error());
+    if (!has_begun_) return connected.error();
     if (slot.number == kKeepersSlot) {
       seek_coordinator(connected.error());
       if (has_named_next()) pause = std::min(pause, kLookForNamed);
@@ -418,7 +427,7 @@ void CoordinatorLink::end(const Error& why) {
 
 void CoordinatorLink::interrupt() {
   end(Error(ECANCELED, "given up"));
-  if (config_.interrupted) config_.interrupted();
+  if (has_begun_ && config_.interrupted) config_.interrupted();
 }
 
 void CoordinatorLink::give_up_silent() {

@@ -86,7 +86,7 @@ class CoordinatorLink {
     std::function<void()> over;
   };
 
-  // Errors as join() and connecting, with one line in `why`.
+  // Errors as join() and connecting, with one line in `why`; ENOTCONN: it has ended since. Nobody is sought meanwhile.
   static Result<std::unique_ptr<CoordinatorLink>> join(Config config, std::string* why);
   ~CoordinatorLink();  // without leave(): the coordinator expels us after its lease
 
@@ -204,6 +204,7 @@ class CoordinatorLink {
   void give_bytes(uint64_t tag, uint64_t epoch);
   void drop_all_data();
   std::shared_ptr<KernelPages> pages() const;
+  Status first_answer() const;
   bool is_own(const Slot& slot) const;
   bool is_stopping() const;
   bool is_over() const;
@@ -219,6 +220,7 @@ class CoordinatorLink {
 
   const Config config_;
   const Joined joined_;
+  bool has_begun_ = false;  // join() has succeeded: set before its threads begin
   Held held_;
   std::function<std::vector<Claim>()> claims_;
   std::atomic<uint64_t> epoch_{0};

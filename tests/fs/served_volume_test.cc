@@ -7,16 +7,19 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "fs/shared/handover.h"
 #include "fs/source/source_volume.h"
 #include "tests/support/eventually.h"
 #include "tests/support/reserved_port.h"
+#include "tests/support/stopped_process.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/membership/coordinator_name.h"
 #include "transport/volume/volume_client.h"
@@ -97,6 +100,22 @@ TEST_F(Served, IsLostToTheProgramsOfWhoCannotWriteItAllBeforeItIsHandedOver) {
   EXPECT_TRUE(eventually([&] { return !is_closed(files); }));
   EXPECT_EQ(files.volume().final_error().code(), ESTALE);
   EXPECT_EQ(files.sync(made->ino, {}).code(), ESTALE);
+}
+
+// The process has slept, so its answers wait until it is known what has changed meanwhile: also that to itself, which
+// becomes a member to hand the volume over.
+TEST_F(Served, MayBeUnmountedWhileItIsBeingHandedOver) {
+  const auto first = open();
+  const auto second = open();
+  ASSERT_TRUE(first && second);
+  testing::stop_for(std::chrono::milliseconds(1'500));
+  Status handed_over;
+  std::thread asks([&] { handed_over = hand_over(); });
+  EXPECT_TRUE(eventually([&] { return first->members().size() == 2; })) << "it does not come to itself";
+  EXPECT_TRUE(first->unmount().ok());
+  asks.join();
+  EXPECT_TRUE(handed_over.ok()) << describe(handed_over.error());
+  EXPECT_TRUE(second->files().get_attributes(kRootIno, {}).ok());
 }
 
 }  // namespace

@@ -2,10 +2,7 @@
 // A member on its way from one coordinator to the next, where something is slow: itself, or they.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -19,6 +16,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/reserved_port.h"
 #include "tests/support/shared_volume.h"
+#include "tests/support/stopped_process.h"
 #include "transport/base/unique_fd.h"
 
 namespace brickfs::shared {
@@ -27,6 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::eventually;
+using testing::stop_for;
 using Sought = CoordinatorLink::Sought;
 
 // A port of this host where connections are made, and nothing is ever said.
@@ -46,19 +45,6 @@ class SilentPort {
  private:
   UniqueFd fd_;
 };
-
-// This process, for so long.
-void stop_for(milliseconds time) {
-  const pid_t parent = getpid();
-  const pid_t child = fork();
-  if (child == 0) {
-    kill(parent, SIGSTOP);
-    usleep(static_cast<useconds_t>(time.count()) * 1000);
-    kill(parent, SIGCONT);
-    _exit(0);
-  }
-  EXPECT_EQ(waitpid(child, nullptr, 0), child);
-}
 
 class Following : public SharedVolume {
  protected:

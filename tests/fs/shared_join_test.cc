@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who joins whom: a member knows from the bricks who coordinates, and at his address another one may listen meanwhile.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "fs/shared/coordinator.h"
 #include "fs/shared/coordinator_link.h"
@@ -15,6 +18,7 @@
 #include "tests/support/mounted_volume.h"
 #include "tests/support/sharing_bed.h"
 #include "transport/accept/tcp_acceptor.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace brickfs::shared {
 namespace {
@@ -82,6 +86,53 @@ TEST_F(SharedJoin, OneThatIsGoneWhenTheMemberComesToItIsToldOf) {
 TEST_F(SharedJoin, WhoComesBehindItsEndIsRefusedAtOnce) {
   coordinator_->stop();
   EXPECT_EQ(join([](JoinRequest&) {}), ECONNREFUSED) << why_;
+}
+
+// Answers one that joins, and no call of it; whoever comes behind that is told that it ends.
+class Leaving {
+ public:
+  Leaving() {
+    TcpAcceptor::Hooks hooks;
+    hooks.judge = [this](const PeerAddress&, const Nonces& nonces, const Message& call) {
+      const auto checked = check_join(secret_, nonces, call);
+      FirstCallVerdict verdict{Error(EACCES), {}};
+      if (checked.ok()) verdict.proof = Credential{.secret = *checked, .key = {}, .rights = KeyRights::kReadWrite};
+      return std::optional(std::move(verdict));
+    };
+    hooks.introduced = [this](const TcpUnauthenticatedPeers::Introduced& peer) {
+      tcp::TcpChannel channel(UniqueFd(::dup(peer.fd.get())));
+      const auto answer = ++joined_ == 1
+                              ? Result<Joined>(Joined{1, {}, ClientId{7}, Durability::kVolatile, kMemberLease})
+                              : Result<Joined>(Error(EAGAIN, "it ends"));
+      (void)answer_join(channel, peer.nonces, secret_, peer.call, answer);
+      channel.shut_down();
+    };
+    hooks.tick = hooks.displaced = hooks.out_of_descriptors = [] {};
+    acceptor_->start(std::move(hooks));
+  }
+  uint16_t port() const { return acceptor_->port(); }
+
+ private:
+  const Secret secret_ = secret_of(kTestSecret);
+  int joined_ = 0;
+  const std::unique_ptr<TcpAcceptor> acceptor_ = *TcpAcceptor::open("127.0.0.1", 0);
+};
+
+// It may be the coordinator's own process that joins: which is not to look for another, nor to give up its volume.
+TEST(LeavingCoordinator, IsNotJoinedAndTheNextIsNotSought) {
+  const Leaving leaving;
+  std::atomic<int> sought{0};
+  std::atomic<int> interrupted{0};
+  CoordinatorLink::Config config = member_config(leaving.port(), ClientId{100});
+  config.seek = [&](const CoordinatorLink::Lost&) -> Result<CoordinatorLink::Sought> {
+    ++sought;
+    return CoordinatorLink::Sought{CoordinatorLink::Sought::Kind::kEnded, {}, "nobody has it"};
+  };
+  config.interrupted = [&] { ++interrupted; };
+  std::string why;
+  EXPECT_EQ(CoordinatorLink::join(std::move(config), &why).code(), ENOTCONN) << why;
+  EXPECT_EQ(sought, 0);
+  EXPECT_EQ(interrupted, 0);
 }
 
 }  // namespace
