@@ -4,14 +4,17 @@
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -21,6 +24,7 @@
 #include "tests/support/reserved_port.h"
 #include "tests/support/stopped_process.h"
 #include "tests/support/tcp_test_brick.h"
+#include "transport/base/log.h"
 #include "transport/membership/coordinator_name.h"
 #include "transport/volume/volume_client.h"
 
@@ -116,6 +120,51 @@ TEST_F(Served, MayBeUnmountedWhileItIsBeingHandedOver) {
   asks.join();
   EXPECT_TRUE(handed_over.ok()) << describe(handed_over.error());
   EXPECT_TRUE(second->files().get_attributes(kRootIno, {}).ok());
+}
+
+// Descriptors run short when a member has just taken the volume, and comes to itself.
+class FewDescriptors {
+ public:
+  FewDescriptors() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    instance_ = this;
+    static constexpr log::Sink kTakenPlace{line, nullptr, log::Level::kInfo};
+    log::set_sink(&kTakenPlace);
+  }
+  ~FewDescriptors() {
+    log::set_sink(nullptr);
+    release();
+    instance_ = nullptr;
+  }
+  bool have_run_short() const { return short_; }
+  void release() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  static void line(void*, log::Level, const char* text) {
+    if (std::string_view(text).find("has taken its place") == std::string_view::npos || instance_->short_) return;
+    const rlimit none{0, instance_->before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    instance_->short_ = true;
+  }
+
+  static inline FewDescriptors* instance_ = nullptr;
+  rlimit before_{};
+  std::atomic<bool> short_{false};
+};
+
+TEST_F(Served, FindsItselfThoughItsFirstWayToItselfIsLost) {
+  const auto first = open();
+  const auto second = open();
+  ASSERT_TRUE(first && second);
+  FewDescriptors descriptors;
+  ASSERT_TRUE(hand_over().ok());
+  ASSERT_TRUE(eventually([&] { return descriptors.have_run_short(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  descriptors.release();
+  EXPECT_TRUE(eventually([&] { return !second->files().volume().is_away(); }))
+      << "it looks for its predecessor for ever";
+  EXPECT_TRUE(second->files().get_attributes(kRootIno, {}).ok());
+  EXPECT_TRUE(first->files().get_attributes(kRootIno, {}).ok());
 }
 
 }  // namespace
