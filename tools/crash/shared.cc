@@ -44,6 +44,7 @@ void say_shared_run(int signal) {
 void say_line(void*, log::Level, const char* text) {
   const auto now = std::chrono::duration<double>(fibers::now() - kBeginning);
   std::printf("%10.3f %u %s\n", now.count(), fibers::machine(), text);
+  std::fflush(stdout);  // it may be the last one
 }
 
 void one_run(const SharedArguments& arguments, uint64_t seed, SharedTotals& totals) {

@@ -44,6 +44,7 @@ struct Host {
   unsigned running = 0;
   bool is_dead = false;
   bool leaves = false;
+  bool has_left = false;
   bool is_harmed = false;  // it may have lost the volume
 };
 
@@ -179,7 +180,10 @@ void World::leave(Machine machine) {
   host.leaves = host.is_harmed = true;
   things_.history.lost(machine);
   const fibers::Visit there(machine);
-  fibers::start([&host] { (void)host.served->unmount(); });
+  fibers::start([&host] {
+    (void)host.served->unmount();
+    host.has_left = true;
+  });
 }
 
 void World::cut_for(Machine a, Machine b, milliseconds time) {
@@ -317,9 +321,10 @@ void World::check() {
   }
   for (Machine machine = 1; machine <= kShared; ++machine) {
     Host& host = hosts_[machine];
-    if (!host.is_dead)
-      on(
-          machine, [&] { (void)host.served->unmount(); }, "an unmount");
+    if (host.leaves) await([&] { return host.is_dead || host.has_left; }, "an unmount");
+    if (host.is_dead || host.leaves) continue;
+    on(
+        machine, [&] { (void)host.served->unmount(); }, "an unmount");
   }
 }
 
