@@ -57,6 +57,7 @@ Status Filesystem::Impl::end_changes() {
 
 const std::string& Filesystem::uuid() const { return impl_->uuid; }
 Lsn Filesystem::found_through() const { return impl_->found_through; }
+bool Filesystem::was_unmounted() const { return impl_->was_unmounted; }
 Lsn Filesystem::durable_through() const { return impl_->journal ? impl_->journal->durable() : impl_->found_through; }
 bool Filesystem::read_only() const { return impl_->read_only; }
 std::string Filesystem::why_read_only() const { return impl_->why_read_only; }

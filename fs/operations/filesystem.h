@@ -44,6 +44,8 @@ class Filesystem final : public FileOperations, public MemberJournal, public Uni
   const std::string& uuid() const;  // the volume's, as text
   // The last transaction that the mount found, and that is durable now, also after unmount(). Numbers only grow.
   Lsn found_through() const;
+  // Whoever had it before, to write, has unmounted it to the end, and serves nothing of it any more.
+  bool was_unmounted() const;
   Lsn durable_through() const;
   // Writes a checkpoint now, unless nothing was journalled since the last one; others go on meanwhile. Read-only:
   // nothing.

@@ -54,7 +54,8 @@ class Filesystem::Impl {
   // Fixed after mount.
   MountOptions options;
   std::string uuid;
-  Lsn found_through{};  // the last transaction then
+  Lsn found_through{};         // the last transaction then
+  bool was_unmounted = false;  // as the mark said then
   bool read_only = false;
   std::string why_read_only;                    // though it was not asked for; for people
   std::atomic<bool> told_metadata_full{false};  // said in the log since there was room again

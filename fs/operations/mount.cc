@@ -70,6 +70,7 @@ Status Filesystem::Mounting::run() {
   impl_.inodes.count_memory_of_all();
   impl_.uuid = superblock().uuid_text();
   impl_.found_through = Lsn{raw(recovered_.journal.next) - 1};
+  impl_.was_unmounted = head_.mark == Mark::kClean;
   impl_.why_read_only = obstacle_to_changes();
   if (!impl_.why_read_only.empty()) volume_.stay_unsettled();
   if (impl_.options.read_only || !impl_.why_read_only.empty()) {

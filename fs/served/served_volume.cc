@@ -297,10 +297,10 @@ Status ServedVolume::take_over(const shared::CoordinatorLink::Lost& lost, bool w
 }
 
 // A former coordinator of which it is not known that it has ended may serve what it has in memory for as long as its
-// lease lasts.
+// lease lasts: unless it has said on the bricks that it has unmounted, which may be behind when it was looked for.
 void ServedVolume::serve_after(bool is_over) {
   const auto fenced = steady_clock::now();
-  if (!is_over) std::this_thread::sleep_until(fenced + limits::kLease);
+  if (!is_over && !filesystem_->was_unmounted()) std::this_thread::sleep_until(fenced + limits::kLease);
   MutexLock lock(mutex_);
   coordinator_->serve({*leased_, filesystem_.get(), client_, nullptr, filesystem_.get(), this});
 }

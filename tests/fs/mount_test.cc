@@ -125,6 +125,17 @@ TEST(Mount, FilesSurviveUnmountAndCrash) {
   EXPECT_NE(before.find("/b"), std::string::npos);
 }
 
+TEST(Mount, TellsWhetherTheLastOneEndedInOrder) {
+  EmbeddedVolume volume(64 * kMiB);
+  {
+    const auto filesystem = mount(volume);
+    EXPECT_FALSE(filesystem->was_unmounted()) << "there was none";
+    ASSERT_TRUE(filesystem->unmount().ok());
+  }
+  EXPECT_TRUE(mount(volume)->was_unmounted());
+  EXPECT_FALSE(mount(volume)->was_unmounted()) << "the last one has changed nothing, and went without a word";
+}
+
 TEST(Mount, AnEmptyFilesystemHasAConstantNumberOfBlocks) {
   EmbeddedVolume volume(128 * kMiB);
   ASSERT_TRUE(mount(volume)->unmount().ok());

@@ -37,6 +37,7 @@ constexpr unsigned kPrograms = 2;  // of each
 constexpr std::chrono::microseconds kMoment{200};
 constexpr seconds kForgotten{30};  // whoever is dead, by all others
 constexpr seconds kLongest{200};   // that anything may take when nothing happens any more
+constexpr seconds kHandedOver{3};  // how long a handover takes then
 
 struct Host {
   std::unique_ptr<ServedVolume> served;
@@ -67,6 +68,7 @@ class World {
   void stop_for(Machine machine, milliseconds time);
   void cut_brick_for(Machine machine, milliseconds time);
   void hand_over();
+  void hand_over_in_peace();
   void lose_way_to_itself();
   // A thread of that machine does it; until it has.
   void on(Machine machine, const std::function<void()>& body, const char* what);
@@ -217,17 +219,40 @@ void World::cut_brick_for(Machine machine, milliseconds time) {
   });
 }
 
-// To whomever it likes, as `brickctl handover` on a machine of its own. Nobody loses anything by that.
+// As `brickctl handover`, to whomever it likes. False: it is refused.
+bool ask_for_handover() {
+  Source source;
+  source.volume = kVolume;
+  const auto holder = find_holder(source, {});
+  const auto address = holder.ok() && *holder ? address_of_coordinator((*holder)->name) : std::nullopt;
+  if (!address) return false;
+  const auto answer = shared::ask_handover(*address, {}, {(*holder)->client, source.volume, ""});
+  return answer.ok() && answer->status == 0;
+}
+
+// From a machine of its own. Nobody loses anything by that.
 void World::hand_over() {
   say("it is handed over");
   const fibers::Visit there(kLast);
-  fibers::start([] {
-    Source source;
-    source.volume = kVolume;
-    const auto holder = find_holder(source, {});
-    const auto address = holder.ok() && *holder ? address_of_coordinator((*holder)->name) : std::nullopt;
-    if (address) (void)shared::ask_handover(*address, {}, {(*holder)->client, source.volume, ""});
-  });
+  fibers::start([] { (void)ask_for_handover(); });
+}
+
+// Nothing else happens: it is a pause, and a short one.
+void World::hand_over_in_peace() {
+  const Machine before = holder();
+  bool begun = false;
+  on(
+      kLast, [&] { begun = ask_for_handover(); }, "asking for a handover");
+  if (!begun || !await([&] { return holder() != before; }, "a handover")) return;
+  const auto since = fibers::now();
+  for (Machine machine = 1; machine <= kShared; ++machine) {
+    Host& host = hosts_[machine];
+    if (host.is_dead || host.leaves) continue;
+    on(
+        machine, [&] { (void)host.served->files().sync_all({}); }, "what is asked behind a handover");
+  }
+  if (fibers::now() - since > kHandedOver)
+    fail(fmt::format("a handover takes {} s, and nothing else happens", (fibers::now() - since) / seconds(1)));
 }
 
 // Of whoever takes the volume next: the first connection that it makes.
@@ -319,6 +344,7 @@ void World::check() {
     things_.history.lost(machine);
     if (!host.is_harmed) fail(fmt::format("machine {} has lost the volume, and nothing happened to it", machine));
   }
+  hand_over_in_peace();
   for (Machine machine = 1; machine <= kShared; ++machine) {
     Host& host = hosts_[machine];
     if (host.leaves) await([&] { return host.is_dead || host.has_left; }, "an unmount");
