@@ -21,8 +21,8 @@ void use_in(Listener& listener, const BrickSecrets& secrets) {
 }
 
 Result<std::unique_ptr<Listener>> listen_tcp(BrickService& service, ListenUrl& url, const BrickSecrets& secrets,
-                                             std::string* why) {
-  auto listener = TcpListener::open(service, url, secrets.clients.front());
+                                             TlsMode tls, std::string* why) {
+  auto listener = TcpListener::open(service, url, secrets.clients.front(), tls);
   if (!listener.ok()) {
     *why = fmt::format("cannot listen on {}: {}", format_listen_url(url), std::strerror(listener.code()));
     return listener.error();
@@ -33,21 +33,22 @@ Result<std::unique_ptr<Listener>> listen_tcp(BrickService& service, ListenUrl& u
 }
 
 // One listener for all its URLs: what a client has of a session may come by several addresses.
-template <typename OfTransport>
+template <typename OfTransport, typename... Further>
 Result<std::unique_ptr<Listener>> listen_at_all(BrickService& service, const std::vector<ListenUrl*>& urls,
-                                                const BrickSecrets& secrets, std::string* why) {
+                                                const BrickSecrets& secrets, std::string* why, Further... further) {
   std::vector<ListenUrl> asked;
   for (const ListenUrl* const url : urls) asked.push_back(*url);
-  auto listener = TRY(OfTransport::open(service, asked, secrets.clients.front(), why));
+  auto listener = TRY(OfTransport::open(service, asked, secrets.clients.front(), why, further...));
   use_in(*listener, secrets);
   for (size_t number = 0; number < urls.size(); ++number) urls[number]->port = listener->port(number);
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
 Result<std::unique_ptr<Listener>> listen_fabric(BrickService& service, const std::vector<ListenUrl*>& urls,
-                                                const BrickSecrets& secrets, std::string* why) {
+                                                const BrickSecrets& secrets, [[maybe_unused]] TlsMode tls,
+                                                std::string* why) {
 #ifdef BRICKFS_FABRIC
-  return listen_at_all<FabricListener>(service, urls, secrets, why);
+  return listen_at_all<FabricListener>(service, urls, secrets, why, tls);
 #else
   *why = "built without libfabric: listen on tcp:// or rdma://";
   return Error(ENODEV, "no libfabric here");
@@ -57,7 +58,7 @@ Result<std::unique_ptr<Listener>> listen_fabric(BrickService& service, const std
 }  // namespace
 
 Result<BrickListeners> BrickListeners::open(BrickService& service, std::vector<ListenUrl> urls,
-                                            const BrickSecrets& secrets, std::string* why) {
+                                            const BrickSecrets& secrets, TlsMode tls, std::string* why) {
   BrickListeners made;
   made.urls_ = std::move(urls);
   std::vector<ListenUrl*> rdma;
@@ -68,11 +69,11 @@ Result<BrickListeners> BrickListeners::open(BrickService& service, std::vector<L
     } else if (url.kind == SourceKind::kFabric) {
       fabric.push_back(&url);
     } else {
-      made.listeners_.push_back(TRY(listen_tcp(service, url, secrets, why)));
+      made.listeners_.push_back(TRY(listen_tcp(service, url, secrets, tls, why)));
     }
   }
   if (!rdma.empty()) made.listeners_.push_back(TRY(listen_at_all<VerbsListener>(service, rdma, secrets, why)));
-  if (!fabric.empty()) made.listeners_.push_back(TRY(listen_fabric(service, fabric, secrets, why)));
+  if (!fabric.empty()) made.listeners_.push_back(TRY(listen_fabric(service, fabric, secrets, tls, why)));
   return made;
 }
 

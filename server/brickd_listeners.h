@@ -13,6 +13,7 @@
 #include "transport/base/result.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/brick/tls_mode.h"
 
 namespace brickfs {
 
@@ -28,7 +29,7 @@ class BrickListeners {
   // Serves at all of them from now on, until it goes. The service outlives it. As TcpListener::open and
   // VerbsListener::open fail, with one line for people in `why`.
   static Result<BrickListeners> open(BrickService& service, std::vector<ListenUrl> urls, const BrickSecrets& secrets,
-                                     std::string* why);
+                                     TlsMode tls, std::string* why);
 
   // Of connections from now on.
   void use(const BrickSecrets& secrets);

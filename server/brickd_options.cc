@@ -26,6 +26,7 @@ struct Arguments {
   std::string keep_memory;
   std::string file;
   std::string size;
+  std::string tls = "on";
   std::string metrics;
   std::string http;
   std::string etcd;
@@ -105,6 +106,11 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.add_option("--admin-secret-file", options.admin_secret_file,
                  "what administrators must know, who make and remove volumes (brickctl volume)")
       ->type_name("PATH");
+  app.add_option("--tls", arguments.tls,
+                 "TLS on tcp://, by the secrets and keys that clients have: on: of who asks for it; require: of "
+                 "everybody; off (on)")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"off", "on", "require"}));
   app.add_option("--metrics", arguments.metrics, "serve metrics for Prometheus there, at /metrics (port 0: any)")
       ->type_name("ADDR:PORT")
       ->check(refuse_address);
@@ -123,6 +129,18 @@ void define(CLI::App& app, Arguments& arguments, BrickdOptions& options) {
   app.add_option("--log", options.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
+}
+
+// Nobody is let in who cannot be asked for it, and nothing is carried that is not encrypted.
+void check_tls(const BrickdOptions& options) {
+  if (options.tls != TlsMode::kRequire) return;
+  if (options.secret_file.empty() && options.admin_secret_file.empty())
+    throw CLI::ValidationError("--tls require goes with --secret-file or --admin-secret-file");
+  for (const ListenUrl& url : options.listen) {
+    if (url.kind == SourceKind::kTcp) continue;
+    throw CLI::ValidationError(
+        fmt::format("--tls require: data over {} is not encrypted: listen at tcp:// alone", format_listen_url(url)));
+  }
 }
 
 // Throws CLI::Error, as the parser itself does.
@@ -153,6 +171,8 @@ void interpret(const Arguments& arguments, BrickdOptions& options) {
   if (options.etcd.empty() && options.etcd_options != EtcdOptions{}) {
     throw CLI::ValidationError("--etcd-... options go with --etcd");
   }
+  options.tls = *parse_tls_mode(arguments.tls);
+  check_tls(options);
   options.brick.store_path = arguments.file;
   options.brick.grace = limits::kGrace;
   for (const std::string& volume : arguments.volumes) options.brick.volumes.push_back(parse_volume(volume));

@@ -9,6 +9,7 @@
 #include "server/service/brick_service.h"
 #include "transport/base/result.h"
 #include "transport/brick/source.h"
+#include "transport/brick/tls_mode.h"
 #include "transport/etcd/etcd_options.h"
 #include "transport/metrics/metrics_server.h"
 
@@ -20,6 +21,7 @@ struct BrickdOptions {
   bool keeps_in_service_manager = false;  // its memory; else BrickConfig::keep_path
   std::string secret_file;
   std::string admin_secret_file;
+  TlsMode tls = TlsMode::kOn;
   std::string port_file;
   std::optional<MetricsAddress> metrics;
   std::optional<PageAddress> http;

@@ -138,7 +138,7 @@ Failure start(Brickd& brickd, const BrickdOptions& options, std::shared_ptr<Memo
   auto service = BrickService::open(config, &why);
   if (!service.ok()) return why.empty() ? std::strerror(service.code()) : why;
   brickd.service = std::move(*service);
-  auto listeners = BrickListeners::open(*brickd.service, options.listen, *secrets, &why);
+  auto listeners = BrickListeners::open(*brickd.service, options.listen, *secrets, options.tls, &why);
   if (!listeners.ok()) return why;
   brickd.listeners = std::move(*listeners);
   if (options.http) {

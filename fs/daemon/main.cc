@@ -51,6 +51,7 @@ OPT     ro, rw            read-only or not (rw)
         bg, retry=MINUTES  a volume that cannot be had yet is tried again: with bg behind the caller's back (10000),
                           else before it returns (0)
         secret=PATH       file with the volume's secret
+        tls=off|on|require  TLS 1.3 by that secret, over tcp:// (off; on: with bricks that do it)
         etcd_ca=PATH      of an etcd:// source: the CA of etcd's certificates, which asks for TLS
         etcd_cert=PATH, etcd_key=PATH  certificate that is shown to etcd, and its key
         etcd_user=NAME, etcd_password=PATH  user of etcd, and file with the password

@@ -92,6 +92,8 @@ BRICKFS_API int brickfs_set_log(brickfs_log_fn function, void* context, int leve
  * - steal: cut off whoever holds the volume.
  * - durable: refuse a brick whose memory does not survive it (-ENOTSUP).
  * - secret=PATH: the file that has the volume's secret, its first line. It is read again when a brick refuses that.
+ * - tls=off|on|require: TLS 1.3 by that secret over tcp://, and between machines of a shared volume (off): with those
+ *   that do it, or with nobody else (-ENOPROTOOPT; -EPROTONOSUPPORT of rdma:// and fabric://, which do not encrypt).
  * - etcd_ca=PATH: files, of etcd://: who has signed etcd's certificates. Asks for TLS.
  * - etcd_cert=PATH, etcd_key=PATH: the same: what this client shows to etcd, and its key.
  * - etcd_user=NAME, etcd_password=PATH: the same: a user of etcd, and the file that has the password.
@@ -149,7 +151,7 @@ typedef struct brickfs_volume_stat_t {
   uint64_t boot_id;            /* of the brick: another after each start */
   uint32_t durable;            /* 1: what was committed survives the brick */
   uint32_t read_only;          /* 1: opened with ro or follow */
-  char transport[64];          /* "embedded", "tcp", "rdma (...)", "fabric (...)" */
+  char transport[64];          /* "embedded", "tcp", "tcp (TLS 1.3)", "rdma (...)", "fabric (...)" */
 } brickfs_volume_stat_t;
 
 typedef struct brickfs_range {

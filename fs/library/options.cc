@@ -86,6 +86,10 @@ Result<bool> set_value(Options& options, std::string_view name, std::string_view
   if (name == "secret") {
     if (value.empty()) return Error(EINVAL, "no path");
     options.secret_path = value;
+  } else if (name == "tls") {
+    const auto mode = parse_tls_mode(value);
+    if (!mode) return Error(EINVAL, "no such mode");
+    options.tls = *mode;
   } else if (name.starts_with(kOfEtcd)) {
     std::string* const member = etcd_option(options.etcd, name.substr(kOfEtcd.size()));
     if (member == nullptr) return false;
@@ -141,6 +145,10 @@ Result<Options> parse_options(const char* text, std::string* why) {
     *why = "option listen: only with shared";
     return Error(EINVAL, "options");
   }
+  if (parsed.options.tls != TlsMode::kOff && parsed.options.secret_path.empty()) {
+    *why = "option tls: only with secret=PATH, by which both ends encrypt";
+    return Error(EINVAL, "options");
+  }
   if (parsed.soft) parsed.options.soft = parsed.options.soft_timeout;
   return parsed.options;
 }
@@ -150,7 +158,7 @@ Result<OpenPlan> plan_open(const char* source, const char* options, std::string*
   plan.name = source;
   plan.source = TRY(parse_source(source, why));
   plan.options = TRY(parse_options(options, why));
-  plan.secret = TRY(ClientSecret::of_file(plan.options.secret_path, why));
+  plan.secret = TRY(ClientSecret::of_file(plan.options.secret_path, why)).with(plan.options.tls);
   plan.request.volume = plan.source.volume;
   plan.request.client = make_client_id();
   plan.request.client_name = name_of_client();

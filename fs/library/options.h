@@ -14,6 +14,7 @@
 #include "transport/brick/client_secret.h"
 #include "transport/brick/limits.h"
 #include "transport/brick/source.h"
+#include "transport/brick/tls_mode.h"
 #include "transport/etcd/etcd_options.h"
 
 namespace brickfs::library {
@@ -28,6 +29,7 @@ struct Options {
   bool over_files = false;
   bool no_atime = false;
   std::string secret_path;
+  TlsMode tls = TlsMode::kOff;
   EtcdOptions etcd;
   std::chrono::seconds wait{4};
   std::chrono::seconds linger{15};  // of a close, for a brick that is away

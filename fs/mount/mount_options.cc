@@ -58,8 +58,8 @@ constexpr std::string_view kOfEtcd = "etcd_";
 // Of a mount that is there, beside what the kernel shows.
 constexpr std::string_view kShownBy = "x-brickfs.";
 constexpr std::array<std::string_view, 4> kShown = {"durable", "shared", "hard", "soft"};
-constexpr std::array<std::string_view, 7> kShownPrefixes = {
-    "timeo=", "linger=", "writeback=", "io_uring=", "ring=", "metrics=", "max_metadata="};
+constexpr std::array<std::string_view, 8> kShownPrefixes = {
+    "timeo=", "linger=", "writeback=", "io_uring=", "ring=", "tls=", "metrics=", "max_metadata="};
 
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& list, std::string_view option) {
@@ -148,6 +148,13 @@ Status set_secret(std::string_view value, MountCommand& command, std::string* wh
   return {};
 }
 
+Status set_tls(std::string_view value, MountCommand& command, std::string* why) {
+  const auto mode = parse_tls_mode(value);
+  if (!mode) return refuse(why, fmt::format("option tls={}: it is off, on or require", value));
+  command.tls = *mode;
+  return {};
+}
+
 // ADDRESS or ADDRESS:PORT; one of IPv6 in brackets.
 Status set_listen(std::string_view value, MountCommand& command, std::string* why) {
   const bool has_port = value.find("]:") != std::string_view::npos || std::ranges::count(value, ':') == 1;
@@ -217,7 +224,7 @@ bool set_kernel_option(std::string_view option, MountCommand& command) {
 
 // One server answers for all mounts of a volume, so its options are theirs.
 void note_common(std::string_view option, MountCommand& command) {
-  constexpr std::array<std::string_view, 4> kValues = {"timeo=", "linger=", "writeback=", "ring="};
+  constexpr std::array<std::string_view, 5> kValues = {"timeo=", "linger=", "writeback=", "ring=", "tls="};
   if (option == "hard" || option == "soft") {
     command.common["hard"] = option;
   } else if (option == "shared" || option == "share") {
@@ -245,6 +252,7 @@ Status set_option(std::string_view option, MountCommand& command, std::string* w
     if (key == "max_metadata") return set_max_metadata(value, command, why);
     if (key == "metrics") return set_metrics(value, command, why);
     if (key == "secret") return set_secret(value, command, why);
+    if (key == "tls") return set_tls(value, command, why);
     if (key == "listen") return set_listen(value, command, why);
     if (key.starts_with(kOfEtcd)) return set_etcd(key.substr(kOfEtcd.size()), value, command, why);
     if (key == "writeback") return set_choice(key, value, command.writeback, why);
@@ -279,12 +287,12 @@ std::string MountCommand::listed_source() const {
 }
 
 std::string describe_common_options(const MountCommand& command, bool durable, bool io_uring) {
-  std::string all =
-      fmt::format("{} {} {}{} timeo={} linger={} writeback={} io_uring={} ring={} {}", command.read_only ? "ro" : "rw",
-                  durable ? "durable" : "volatile", command.shared ? "shared " : "", command.soft ? "soft" : "hard",
-                  command.soft_timeout.count(), command.linger.count(),
-                  command.writeback == Writeback::kOn ? "on" : "off", io_uring ? "on" : "off",
-                  command.shm_queues ? "on" : "off", is_for_everybody(command) ? "allow_other" : "noallow_other");
+  std::string all = fmt::format(
+      "{} {} {}{} timeo={} linger={} writeback={} io_uring={} ring={} tls={} {}", command.read_only ? "ro" : "rw",
+      durable ? "durable" : "volatile", command.shared ? "shared " : "", command.soft ? "soft" : "hard",
+      command.soft_timeout.count(), command.linger.count(), command.writeback == Writeback::kOn ? "on" : "off",
+      io_uring ? "on" : "off", command.shm_queues ? "on" : "off", format_tls_mode(command.tls),
+      is_for_everybody(command) ? "allow_other" : "noallow_other");
   if (const auto metrics = command.common.find("metrics"); metrics != command.common.end())
     all += " " + metrics->second;
   if (command.max_metadata_bytes > 0) all += " max_metadata=" + format_size(command.max_metadata_bytes);

@@ -14,6 +14,7 @@
 #include "transport/base/log.h"
 #include "transport/base/result.h"
 #include "transport/brick/limits.h"
+#include "transport/brick/tls_mode.h"
 #include "transport/etcd/etcd_options.h"
 #include "transport/metrics/metrics_server.h"
 
@@ -42,6 +43,7 @@ struct MountCommand {
   std::optional<MetricsAddress> metrics;  // where Prometheus may ask
   std::chrono::seconds linger{300};       // after an umount, for a brick that is away
   std::string secret_path;
+  TlsMode tls = TlsMode::kOff;
   EtcdOptions etcd;                       // of an etcd:// source
   Writeback writeback = Writeback::kOff;  // auto: Serving decides
   bool no_atime = false;

@@ -155,9 +155,9 @@ Result<ClientSecret> secret_of(const MountCommand& command, std::string* why) {
   std::error_code ignored;
   const auto path = std::filesystem::weakly_canonical(command.secret_path, ignored).string();
   if (command.secret_path.empty() || !path.starts_with(command.mountpoint + "/"))
-    return ClientSecret::of_file(command.secret_path, why);
+    return TRY(ClientSecret::of_file(command.secret_path, why)).with(command.tls);
   log::warn("secret file {} is below the mount point: a change of it is not seen before the next mount", path);
-  return ClientSecret(TRY(read_secret_file(command.secret_path, why)));
+  return ClientSecret(TRY(read_secret_file(command.secret_path, why))).with(command.tls);
 }
 
 Status prepare_source(MountCommand& command, std::string* why) {
@@ -165,6 +165,11 @@ Status prepare_source(MountCommand& command, std::string* why) {
   auto& options = command.of_user_space;  // a shutdown ends the mount before the network
   if (!source.embedded() && std::find(options.begin(), options.end(), kOverNetwork) == options.end())
     options.emplace_back(kOverNetwork);
+  if (command.tls != TlsMode::kOff && command.secret_path.empty()) {
+    *why =
+        fmt::format("option tls={}: only with secret=PATH, by which both ends encrypt", format_tls_mode(command.tls));
+    return Error(EINVAL, "mount options");
+  }
   std::error_code ignored;  // a path that cannot be made absolute fails when it is opened
   if (source.kind == SourceKind::kFile) {
     source.path = std::filesystem::absolute(source.path, ignored).lexically_normal().string();

@@ -32,14 +32,14 @@ constexpr SessionId kNoMembers = UINT64_MAX;  // who coordinates without being o
 constexpr milliseconds kHeardLately{3'000};   // of a member that says each second that it is there
 
 // Header, fields and data, from where they are.
-Status send_answer(int fd, const Message& call, const MemberSession::Answer& answer) {
+Status send_answer(tcp::Stream& stream, const Message& call, const MemberSession::Answer& answer) {
   wire::CallHeader header;
   header.kind = call.header.kind | wire::kReplyBit;
   header.status = static_cast<uint16_t>(answer.status);
   header.id = call.header.id;
   header.length_bytes = static_cast<uint32_t>(answer.fields.size() + answer.data.size());
   std::array parts = {tcp::to_iovec(bytes_of(header)), tcp::to_iovec(answer.fields), tcp::to_iovec(answer.data)};
-  return tcp::send_all(fd, parts);
+  return stream.send_all(parts);
 }
 
 // Locks and what a member asks about itself are in no journal.
@@ -77,6 +77,9 @@ Coordinator::Coordinator(std::string volume, const ClientSecret& secret, millise
   hooks.judge = [this](const PeerAddress& peer, const Nonces& nonces, const Message& call) {
     return judge(peer, nonces, call);
   };
+  hooks.tls.mode = secret_.tls() == TlsMode::kRequire ? TlsMode::kRequire : TlsMode::kOn;
+  hooks.tls.find = [this](const PeerAddress& peer, KeyId id) { return find_secret(peer, id); };
+  hooks.tls.refused = [this](const PeerAddress& peer) { note_wrong_secret(peer); };
   hooks.introduced = [this](TcpUnauthenticatedPeers::Introduced peer) { introduce(std::move(peer)); };
   hooks.tick = [this] { reap_finished(); };
   hooks.displaced = [] {};
@@ -169,8 +172,20 @@ std::optional<FirstCallVerdict> Coordinator::judge(const PeerAddress& peer, cons
   return verdict;
 }
 
+// The file may have another one by now.
+std::optional<Secret> Coordinator::find_secret(const PeerAddress& peer, KeyId id) {
+  if (!guesses_.may_try(peer.host, SecretGuesses::Clock::now())) return std::nullopt;
+  const auto found = prove_with(secret_, [&](const Secret& secret) -> Result<Secret> {
+    if (!secret.bytes.empty() && key_id_of(secret) == id) return secret;
+    return Error(EACCES, "another secret");
+  });
+  return found.ok() ? std::optional(*found) : std::nullopt;
+}
+
+void Coordinator::note_wrong_secret(const PeerAddress& peer) { note_guess(guesses_, peer); }
+
 void Coordinator::introduce(TcpUnauthenticatedPeers::Introduced peer) {
-  auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
+  auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.stream));
   if (!peer.proof.ok()) {
     if (peer.proof.code() == EACCES) (void)answer_join(*channel, peer.nonces, {}, peer.call, peer.proof.error());
     return;
@@ -348,10 +363,11 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
     const Status come = channel.wait(steady_clock::now() + kWaitForCall);
     if (come.code() == ETIMEDOUT) continue;
     if (!come.ok()) return;
-    const auto message = tcp::receive_frame(channel.fd(), steady_clock::now() + limits::kProgressTimeout, kMostFrame);
+    const auto message =
+        tcp::receive_frame(channel.stream(), steady_clock::now() + limits::kProgressTimeout, kMostFrame);
     if (!message.ok()) return;
     const auto call = decode_request(message->header.kind, message->body);
-    if (!call.ok() && send_answer(channel.fd(), *message, {call.code(), {}, {}}).ok()) continue;
+    if (!call.ok() && send_answer(channel.stream(), *message, {call.code(), {}, {}}).ok()) continue;
     if (!call.ok()) return;
     if (std::holds_alternative<Read>(call->request) && room.empty()) room.resize(kMostData);
     const SessionId successor = successor_;
@@ -363,7 +379,7 @@ void Coordinator::serve_calls(tcp::TcpChannel& channel, const SessionPtr& sessio
     const auto say = [&](const MemberSession::Answer& answer) -> Status {
       count(*session, *call, begun, answer.status, call->data.size() + answer.data.size());
       if (gate(*files_).code() == ESTALE) return Error(ESTALE, "the volume is another's");
-      return send_answer(channel.fd(), *message, answer);
+      return send_answer(channel.stream(), *message, answer);
     };
     if (!session->call(slot, message->header.id, *call, perform_here, say).ok()) return;
     if (std::holds_alternative<GetState>(call->request)) session->note_told(successor);

@@ -109,6 +109,8 @@ class Coordinator {
   Coordinator(std::string volume, const ClientSecret& secret, std::chrono::milliseconds lease,
               std::unique_ptr<TcpAcceptor> acceptor);
   std::optional<FirstCallVerdict> judge(const PeerAddress& peer, const Nonces& nonces, const Message& call);
+  std::optional<Secret> find_secret(const PeerAddress& peer, KeyId id);
+  void note_wrong_secret(const PeerAddress& peer);
   void introduce(TcpUnauthenticatedPeers::Introduced peer);
   void serve_connection(tcp::TcpChannel& channel, const PeerAddress& peer, const Nonces& nonces, const Secret& secret,
                         const Message& call);

@@ -52,7 +52,8 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
   const std::string name = format_address(config.address);
   std::unique_ptr<tcp::TcpChannel> channel;
   const auto joined = prove_with(config.secret, [&](const Secret& secret) -> Result<Joined> {
-    auto greeted = TRY(tcp::greet(config.address, Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout));
+    auto greeted = TRY(tcp::greet(config.address, Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout,
+                                  config.secret.tls(), secret));
     channel = std::move(greeted.channel);
     return shared::join(*channel, greeted.nonces, secret, config.request, greeted.deadline);
   });
@@ -60,6 +61,7 @@ Result<std::unique_ptr<CoordinatorLink>> CoordinatorLink::join(Config config, st
     *why = fmt::format("the coordinator at {}: {}", name, describe(joined.error()));
     return joined.error();
   }
+  tcp::warn_if_in_the_clear(config.address, config.secret.tls(), channel->stream());
   std::unique_ptr<CoordinatorLink> link(new CoordinatorLink(std::move(config), *joined));
   for (uint32_t i = 0; i < kMostSlots; ++i) link->slots_[i].number = i;
   link->slots_[kKeepersSlot].channel = std::move(channel);
@@ -212,7 +214,7 @@ Result<Joined> CoordinatorLink::join_at(const HostPort& address, ClientId coordi
   request.token = joined_.token;
   request.slot = slot;
   return prove_with(config_.secret, [&](const Secret& secret) -> Result<Joined> {
-    auto greeted = TRY(tcp::greet(address, Clock::now() + limits::kConnectTimeout));
+    auto greeted = TRY(tcp::greet(address, Clock::now() + limits::kConnectTimeout, config_.secret.tls(), secret));
     channel = std::move(greeted.channel);
     return shared::join(*channel, greeted.nonces, secret, request, greeted.deadline);
   });
@@ -269,10 +271,10 @@ Result<Message> CoordinatorLink::exchange(Slot& slot, uint16_t kind, std::span<c
     parts.push_back({slice.data, slice.length_bytes});
     header.length_bytes += slice.length_bytes;
   }
-  const int fd = slot.channel->fd();
-  TRY(tcp::send_all(fd, parts));
+  tcp::Stream& stream = slot.channel->stream();
+  TRY(stream.send_all(parts));
   TRY(await_answer(slot, kind == kind_of<SetLock>(), context));
-  Message answer = TRY(tcp::receive_frame(fd, Clock::now() + limits::kProgressTimeout, kMostFrame));
+  Message answer = TRY(tcp::receive_frame(stream, Clock::now() + limits::kProgressTimeout, kMostFrame));
   if (answer.header.kind != (kind | wire::kReplyBit) || answer.header.id != slot.last ||
       answer.header.status > wire::kHighestErrno) {
     return Error(EPROTO, "answer to another call");

@@ -63,7 +63,8 @@ Result<HandoverAnswer> exchange_handover(Channel& channel, const Nonces& nonces,
 Result<HandoverAnswer> ask_handover(const HostPort& address, const ClientSecret& secret,
                                     const HandoverRequest& request) {
   return prove_with(secret, [&](const Secret& one) -> Result<HandoverAnswer> {
-    auto greeted = TRY(tcp::greet(address, steady_clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout));
+    auto greeted = TRY(tcp::greet(address, steady_clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout,
+                                  secret.tls(), one));
     return exchange_handover(*greeted.channel, greeted.nonces, one, request, greeted.deadline);
   });
 }

@@ -73,7 +73,7 @@ Result<std::unique_ptr<Brick>> make_brick(const Source& source, const ClientSecr
   return source.embedded() ? make_embedded(source, why) : make_remote_brick(source, secret, why);
 }
 
-Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
+Result<AdminAnswer> administer(const Source& source, const ClientSecret& secret, const AdminRequest& request,
                                std::string* why) {
   TRY(check_has_brick(source, why));
   if (!source.embedded()) return administer_remote(source, secret, request);
@@ -109,6 +109,7 @@ std::string describe_open_failure(const Error& error, const std::string& name, c
       if (is_unknown_host(error)) return fmt::format("{}: {}", name, kUnknownHost);
       return fmt::format("{}: that host cannot be reached", name);
     case EMSGSIZE:
+    case ENOPROTOOPT:
       return fmt::format("{}: {}", name, error.what());
     case EPROTO:
       return fmt::format("{}: what answers there is not a brickd of this version", name);

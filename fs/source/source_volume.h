@@ -25,7 +25,7 @@ Result<std::unique_ptr<Brick>> make_brick(const Source& source, const ClientSecr
 
 // An administrator's call on the source's brick, whose volume does not matter. An embedded brick asks for no secret.
 // Errors as administer_remote() (transport/paths/administer.h), or of opening the brick, with one line in `why`.
-Result<AdminAnswer> administer(const Source& source, const Secret& secret, const AdminRequest& request,
+Result<AdminAnswer> administer(const Source& source, const ClientSecret& secret, const AdminRequest& request,
                                std::string* why);
 
 // A volume that is held is tried for so long: its holder may be on his way out, who has the last bytes of a store file

@@ -61,7 +61,7 @@ Result<FabricListener::Served> FabricListener::try_out(const ListenUrl& url, std
 }
 
 Result<std::unique_ptr<FabricListener>> FabricListener::open(BrickService& service, const std::vector<ListenUrl>& urls,
-                                                             Secret secret, std::string* why) {
+                                                             Secret secret, std::string* why, TlsMode tls) {
   std::vector<Served> served;
   std::vector<std::unique_ptr<TcpAcceptor>> acceptors;
   for (const ListenUrl& url : urls) {
@@ -76,7 +76,7 @@ Result<std::unique_ptr<FabricListener>> FabricListener::open(BrickService& servi
   }
   service.announce_device();
   std::unique_ptr<FabricListener> listener(
-      new FabricListener(service, std::move(secret), std::move(acceptors), std::move(served)));
+      new FabricListener(service, std::move(secret), std::move(acceptors), tls, std::move(served)));
   listener->accept();
   return listener;
 }

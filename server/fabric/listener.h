@@ -21,8 +21,9 @@ class FabricListener final : public TcpListener {
  public:
   // Serves from now on, at all URLs: a client's endpoints may come by several. The service must outlive the listener.
   // EPROTONOSUPPORT: no provider there that gives what is needed; else as TcpAcceptor::open(). With one line in `why`.
+  // `tls` is about calls; what endpoints carry is not encrypted.
   static Result<std::unique_ptr<FabricListener>> open(BrickService& service, const std::vector<ListenUrl>& urls,
-                                                      Secret secret, std::string* why);
+                                                      Secret secret, std::string* why, TlsMode tls = TlsMode::kOn);
   ~FabricListener() override { stop(); }
 
   std::string_view transport() const override { return "fabric"; }
@@ -35,9 +36,9 @@ class FabricListener final : public TcpListener {
     uint16_t port = 0;
   };
 
-  FabricListener(BrickService& service, Secret secret, std::vector<std::unique_ptr<TcpAcceptor>> acceptors,
+  FabricListener(BrickService& service, Secret secret, std::vector<std::unique_ptr<TcpAcceptor>> acceptors, TlsMode tls,
                  std::vector<Served> served)
-      : TcpListener(service, std::move(secret), std::move(acceptors)), served_(std::move(served)) {}
+      : TcpListener(service, std::move(secret), std::move(acceptors), tls), served_(std::move(served)) {}
   // Without its port.
   static Result<Served> try_out(const ListenUrl& url, std::string* why);
 

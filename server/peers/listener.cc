@@ -16,7 +16,8 @@ Listener::Listener(BrickService& service, Secret secret)
       secrets_({std::move(secret)}),
       admitted_(limits::kConnectionsKept, limits::kConnections),
       turned_away_(limits::kBetweenLines),
-      no_thread_(limits::kBetweenLines) {
+      no_thread_(limits::kBetweenLines),
+      not_encrypted_(limits::kBetweenLines) {
   service_.watch_silence();
 }
 
@@ -103,6 +104,26 @@ std::optional<FirstCallVerdict> Listener::judge(const PeerAddress& peer, const N
   verdict.delay = guesses_.delay(peer.host, now);
   note_guess(guesses_, peer);
   return verdict;
+}
+
+std::optional<Secret> Listener::find_secret(const PeerAddress& peer, KeyId id) {
+  if (!guesses_.may_try(peer.host, SecretGuesses::Clock::now())) return std::nullopt;
+  for (const auto& secrets : {secrets_.get(), admin_secrets_.get()})
+    for (const Secret& secret : secrets)
+      if (!secret.bytes.empty() && key_id_of(secret) == id) return secret;
+  return service_.find_key(id);
+}
+
+void Listener::note_wrong_secret(const PeerAddress& peer) {
+  if (!guesses_.may_try(peer.host, SecretGuesses::Clock::now())) return counters_.refused(Refused::kUnauthenticated);
+  counters_.refused(Refused::kSecret);
+  note_guess(guesses_, peer);
+}
+
+void Listener::note_not_encrypted(const PeerAddress& peer) {
+  counters_.refused(Refused::kOther);
+  if (const auto others = not_encrypted_.due())
+    log::warn("{} is turned away, and {} before it: it does not ask for TLS (tls=on)", peer.text, *others);
 }
 
 Result<AdmittedConnections::Place> Listener::let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,

@@ -75,6 +75,12 @@ class Listener : protected PeerTransport {
   PeerCounters& own_counters() { return counters_; }
   // As soon as a peer's first call is there. None: it is not looked at, and gets no answer.
   std::optional<FirstCallVerdict> judge(const PeerAddress& peer, const Nonces& nonces, const Message& call);
+  // By which a peer wants to be known that encrypts what it says. None: it does not exist, or he has tried too often.
+  std::optional<Secret> find_secret(const PeerAddress& peer, KeyId id);
+  // He did not prove it.
+  void note_wrong_secret(const PeerAddress& peer);
+  // He does not encrypt, and has to.
+  void note_not_encrypted(const PeerAddress& peer);
   // Once its delay is over: the place of one that has proved to know the secret, if there is room; else it is refused.
   Result<AdmittedConnections::Place> let_in(Channel& channel, const PeerAddress& peer, const Nonces& nonces,
                                             const Result<Credential>& proof, const Message& call);
@@ -96,6 +102,7 @@ class Listener : protected PeerTransport {
   AdmittedConnections admitted_;
   OccasionalLine turned_away_;
   OccasionalLine no_thread_;
+  OccasionalLine not_encrypted_;
   std::list<Served> connections_;
 };
 

@@ -62,6 +62,7 @@ class BrickServiceImpl final : public BrickService {
   std::optional<std::vector<VolumeKey>> keys_of(const std::string& volume) const override {
     return volumes_.keys_of(volume);
   }
+  std::optional<Secret> find_key(KeyId id) const override { return volumes_.find_key(id); }
   BrickNumbers numbers() const override;
   BootId boot() const override { return boot_; }
   Durability durability() const override { return store_ ? Durability::kDurable : Durability::kVolatile; }

@@ -117,6 +117,8 @@ class BrickService {
   // By what its clients prove themselves, one of them; none: by the brick's own secret, or there is no such volume. Of
   // one who is let in by it open_session() is told (PeerEnd::proved), and looks again.
   virtual std::optional<std::vector<VolumeKey>> keys_of(const std::string& volume) const = 0;
+  // Of any volume.
+  virtual std::optional<Secret> find_key(KeyId id) const = 0;
   virtual BrickNumbers numbers() const = 0;
   virtual BootId boot() const = 0;
   virtual Durability durability() const = 0;

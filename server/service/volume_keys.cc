@@ -19,6 +19,14 @@ std::optional<std::vector<VolumeKey>> VolumeTable::keys_of(const std::string& na
   return keys;
 }
 
+std::optional<Secret> VolumeTable::find_key(KeyId id) const {
+  MutexLock lock(mutex_);
+  for (const auto& [name, volume] : by_name_)
+    for (const Key& key : volume->keys)
+      if (key.key.id == id) return key.key.secret;
+  return std::nullopt;
+}
+
 // What it proved may be a key no more, or a secret that opens this volume no more. Who may only read stands in nobody's
 // way who writes, not even of one who is away.
 Status VolumeTable::check_proved(const Volume& volume, const OpenRequest& request, const PeerEnd& peer,

@@ -63,6 +63,8 @@ class VolumeTable {
   AdminAnswer administer(const AdminRequest& request, const Abandoned& abandoned);
   // As BrickService::keys_of().
   std::optional<std::vector<VolumeKey>> keys_of(const std::string& volume) const;
+  // As BrickService::find_key().
+  std::optional<Secret> find_key(KeyId id) const;
   void announce_tcp(uint16_t port) { tcp_port_ = port; }
   // Nobody gets in any more; everybody is fenced.
   void shut();

@@ -33,7 +33,7 @@ Status TcpIncoming::fill(size_t least, size_t most) {
   begin_ = 0;
   while (end_ < least) {
     const iovec part = tcp::to_iovec(std::span(ahead_).subspan(end_, most - end_));
-    const auto got = receiver_.receive_some(fd_, std::span(&part, 1), true);
+    const auto got = receiver_.receive_some(stream_, std::span(&part, 1), true);
     if (got.code() == EAGAIN && end_ == 0) continue;
     if (got.code() == EAGAIN) return Error(ETIMEDOUT, "peer stopped in the middle of a request");
     end_ += TRY(got);
@@ -45,7 +45,7 @@ Status TcpIncoming::take(std::span<std::byte> bytes) {
   const size_t here = std::min(bytes.size(), end_ - begin_);
   std::memcpy(bytes.data(), ahead_.data() + begin_, here);
   begin_ += here;
-  return here == bytes.size() ? Status() : tcp::receive_all(fd_, bytes.subspan(here));
+  return here == bytes.size() ? Status() : stream_.receive_all(bytes.subspan(here));
 }
 
 Status TcpIncoming::discard(size_t bytes) {

@@ -13,12 +13,13 @@
 #include "transport/brick/limits.h"
 #include "transport/brick/wire.h"
 #include "transport/tcp/polling_receiver.h"
+#include "transport/tcp/stream.h"
 
 namespace brickfs {
 
 class TcpIncoming {
  public:
-  explicit TcpIncoming(int fd) : fd_(fd) {}
+  explicit TcpIncoming(tcp::Stream& stream) : stream_(stream) {}
 
   // So many bytes have been received and not taken.
   bool holds(size_t bytes) const { return end_ - begin_ >= bytes; }
@@ -31,7 +32,7 @@ class TcpIncoming {
  private:
   Status fill(size_t least, size_t most);
 
-  const int fd_;
+  tcp::Stream& stream_;
   tcp::PollingReceiver receiver_;
   bool small_ = true;  // the last request: so may the next be
   size_t begin_ = 0;   // of what has been received and not taken

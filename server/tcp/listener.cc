@@ -9,11 +9,12 @@
 
 namespace brickfs {
 
-Result<std::unique_ptr<TcpListener>> TcpListener::open(BrickService& service, const ListenUrl& url, Secret secret) {
+Result<std::unique_ptr<TcpListener>> TcpListener::open(BrickService& service, const ListenUrl& url, Secret secret,
+                                                       TlsMode tls) {
   std::vector<std::unique_ptr<TcpAcceptor>> acceptors;
   acceptors.push_back(TRY(TcpAcceptor::open(url.host, url.port)));
   service.announce_tcp(acceptors.front()->port());
-  std::unique_ptr<TcpListener> listener(new TcpListener(service, std::move(secret), std::move(acceptors)));
+  std::unique_ptr<TcpListener> listener(new TcpListener(service, std::move(secret), std::move(acceptors), tls));
   listener->accept();
   return listener;
 }
@@ -27,6 +28,10 @@ void TcpListener::accept() {
   hooks.judge = [this](const PeerAddress& peer, const Nonces& nonces, const Message& call) {
     return judge(peer, nonces, call);
   };
+  hooks.tls.mode = tls_;
+  hooks.tls.find = [this](const PeerAddress& peer, KeyId id) { return find_secret(peer, id); };
+  hooks.tls.refused = [this](const PeerAddress& peer) { note_wrong_secret(peer); };
+  hooks.tls.missing = [this](const PeerAddress& peer) { note_not_encrypted(peer); };
   hooks.introduced = [this](TcpUnauthenticatedPeers::Introduced peer) {
     MutexLock lock(accepting_);
     introduce(std::move(peer));
@@ -49,7 +54,7 @@ void TcpListener::stop() {
 }
 
 void TcpListener::introduce(TcpUnauthenticatedPeers::Introduced peer) {
-  auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.fd));
+  auto channel = std::make_unique<tcp::TcpChannel>(std::move(peer.stream));
   if (admitted() >= limits::kConnections) reap_finished();
   auto place = let_in(*channel, peer.peer, peer.nonces, peer.proof, peer.call);
   if (!place.ok()) return;
@@ -61,7 +66,7 @@ void TcpListener::introduce(TcpUnauthenticatedPeers::Introduced peer) {
 }
 
 void TcpListener::serve_transfers(Channel& channel, PeerSession& session) {
-  brickfs::serve_transfers(static_cast<tcp::TcpChannel&>(channel).fd(), session, own_counters());
+  brickfs::serve_transfers(static_cast<tcp::TcpChannel&>(channel).stream(), session, own_counters());
 }
 
 }  // namespace brickfs

@@ -15,13 +15,15 @@
 #include "transport/base/result.h"
 #include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/brick/tls_mode.h"
 
 namespace brickfs {
 
 class TcpListener : public Listener {
  public:
   // Serves from now on. The service must outlive the listener. Errors as TcpAcceptor::open().
-  static Result<std::unique_ptr<TcpListener>> open(BrickService& service, const ListenUrl& url, Secret secret);
+  static Result<std::unique_ptr<TcpListener>> open(BrickService& service, const ListenUrl& url, Secret secret,
+                                                   TlsMode tls = TlsMode::kOn);
   // Every connection is cut, every session ended, every thread gone on return.
   ~TcpListener() override;
 
@@ -30,8 +32,8 @@ class TcpListener : public Listener {
   uint16_t port(size_t number = 0) const { return acceptors_[number]->port(); }  // of the n-th URL
 
  protected:
-  TcpListener(BrickService& service, Secret secret, std::vector<std::unique_ptr<TcpAcceptor>> acceptors)
-      : Listener(service, std::move(secret)), acceptors_(std::move(acceptors)) {}
+  TcpListener(BrickService& service, Secret secret, std::vector<std::unique_ptr<TcpAcceptor>> acceptors, TlsMode tls)
+      : Listener(service, std::move(secret)), acceptors_(std::move(acceptors)), tls_(tls) {}
   void accept();
   // Of who derives, at its end: as the destructor.
   void stop();
@@ -43,6 +45,7 @@ class TcpListener : public Listener {
   void introduce(TcpUnauthenticatedPeers::Introduced peer);
 
   const std::vector<std::unique_ptr<TcpAcceptor>> acceptors_;
+  const TlsMode tls_;
   Mutex accepting_;  // of whichever has accepted somebody
   bool stopped_ = false;
 };

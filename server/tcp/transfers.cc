@@ -15,7 +15,7 @@ namespace {
 // Answers that wait to be sent. While any does, the session counts a transfer as under way: its blocks may be touched.
 class Answers {
  public:
-  Answers(int fd, PeerSession& session) : fd_(fd), session_(session) {}
+  Answers(tcp::Stream& stream, PeerSession& session) : stream_(stream), session_(session) {}
   ~Answers() { drop(); }
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;
@@ -35,7 +35,7 @@ class Answers {
     pins_[count_++] = std::move(bytes);
   }
   Status send() {
-    const Status sent = count_ == 0 ? Status() : tcp::send_all(fd_, std::span(parts_).first(parts_count_));
+    const Status sent = count_ == 0 ? Status() : stream_.send_all(std::span(parts_).first(parts_count_));
     drop();
     return sent;
   }
@@ -56,7 +56,7 @@ class Answers {
     begun_ = false;
   }
 
-  const int fd_;
+  tcp::Stream& stream_;
   PeerSession& session_;
   bool begun_ = false;
   size_t count_ = 0;
@@ -115,9 +115,9 @@ Status serve_next(TcpIncoming& incoming, PeerSession& session, Answers& answers,
 
 }  // namespace
 
-void serve_transfers(int fd, PeerSession& session, PeerCounters& counters) {
-  TcpIncoming incoming(fd);
-  Answers answers(fd, session);
+void serve_transfers(tcp::Stream& stream, PeerSession& session, PeerCounters& counters) {
+  TcpIncoming incoming(stream);
+  Answers answers(stream, session);
   while (serve_next(incoming, session, answers, counters).ok()) {
   }
 }

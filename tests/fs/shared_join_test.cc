@@ -100,7 +100,7 @@ class Leaving {
       return std::optional(std::move(verdict));
     };
     hooks.introduced = [this](const TcpUnauthenticatedPeers::Introduced& peer) {
-      tcp::TcpChannel channel(UniqueFd(::dup(peer.fd.get())));
+      tcp::TcpChannel channel(UniqueFd(::dup(peer.stream.fd())));
       const auto answer = ++joined_ == 1
                               ? Result<Joined>(Joined{1, {}, ClientId{7}, Durability::kVolatile, kMemberLease})
                               : Result<Joined>(Error(EAGAIN, "it ends"));

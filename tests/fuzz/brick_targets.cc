@@ -3,7 +3,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -19,6 +21,7 @@
 #include "transport/base/unique_fd.h"
 #include "transport/brick/administration.h"
 #include "transport/remote/handshake.h"
+#include "transport/tcp/tls.h"
 
 namespace brickfs::fuzz {
 namespace {
@@ -196,7 +199,7 @@ void transfers(Input input) {
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const UniqueFd peer(ends[0]);
-  UniqueFd own(ends[1]);
+  tcp::Stream own{UniqueFd(ends[1])};
   PeerCounters counters;
   const Drained drained(peer.get());
   std::thread writer([&] {
@@ -207,9 +210,28 @@ void transfers(Input input) {
     }
     shutdown(peer.get(), SHUT_WR);
   });
-  serve_transfers(own.get(), served.session(), counters);
-  shutdown(own.get(), SHUT_RDWR);
+  serve_transfers(own, served.session(), counters);
+  own.shut_down();
   writer.join();
+}
+
+void handshakes(Input input) {
+  constexpr size_t kFitsSocket = 64 * kKiB;
+  if (input.empty()) return;
+  const bool is_client = (std::to_integer<unsigned>(input.front()) & 1) != 0;
+  const auto said = input.subspan(1).first(std::min(input.size() - 1, kFitsSocket));
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const UniqueFd peer(ends[0]);
+  const UniqueFd own(ends[1]);
+  CHECK(send(peer.get(), said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
+  CHECK(shutdown(peer.get(), SHUT_WR) == 0);
+  const Secret secret{SecretBytes("what both ends know of this")};
+  const auto session = is_client ? tcp::TlsSession::client(own.get(), secret)
+                                 : tcp::TlsSession::server(own.get(), [&](KeyId) { return std::optional(secret); });
+  CHECK(session.ok());
+  size_t steps = 0;
+  while ((*session)->shake_hands().ok()) CHECK(++steps < said.size() + 10);
 }
 
 void brick_answers(Input input) {

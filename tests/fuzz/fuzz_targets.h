@@ -16,6 +16,7 @@ namespace brickfs::fuzz {
 using Input = std::span<const std::byte>;
 
 // --- what a brick gets from its clients
+void handshakes(Input input);   // of TLS; and, by the first byte, what a client gets there
 void first_calls(Input input);  // of an unauthenticated peer, and the administrator's
 void brick_calls(Input input);  // of a session, one after the other
 void transfers(Input input);    // frames of a connection that moves bytes
@@ -41,6 +42,7 @@ struct Target {
   void (*run)(Input input);
 };
 inline constexpr std::array kTargets = {
+    Target{"handshakes", handshakes},
     Target{"first_calls", first_calls},
     Target{"brick_calls", brick_calls},
     Target{"transfers", transfers},

@@ -4,6 +4,7 @@
 #   BRICKFS_CACHE     downloads kept between tests
 #   BRICKFS_WRITEBACK  `writeback=` of mounts whose test does not say (set by tests/mount/with_writeback)
 #   BRICKFS_SHARED     mounts with `shared` (set by tests/mount/with_shared); member: beside another mount, which coordinates
+#   BRICKFS_TLS        1: bricks of kind tcp and mounts with a secret and tls=require (set by tests/mount/with_tls)
 #   BRICKFS_RINGS     1: mounts with ring=on; BY_RING runs a program so (set by tests/mount/with_rings)
 #   BRICKFS_SMALL     1: an emulated machine, on which everything is slow: less of everything, longer limits
 #   BRICKFS_RDMA_ADDRESS   for bricks of kind rdma: the address of an RDMA device of this host (set by tests/rdma/with_device)
@@ -25,6 +26,8 @@ SMALL=${BRICKFS_SMALL:-}
 BY_RING=(${BRICKFS_RINGS:+"$BUILD/fs/run/brickfs-run"})
 # How many reads, writes or syncs went by rings, as programs with BRICKFS_RUN_STATS=1 have said: calls_by_ring LOG KIND.
 calls_by_ring() { awk -v kind="$2" '/^brickfs-run:/ { split($0, halves, ";"); if (match(halves[1], "[0-9]+ " kind)) n += substr(halves[1], RSTART) } END { print n + 0 }' "$1"; }
+SECRET_ARGS=()  # of brickctl
+[ -z "${BRICKFS_TLS:-}" ] || { install -m 600 /dev/stdin "$WORK/secret" <<<'what all know in this test'; SECRET_ARGS=(--secret-file "$WORK/secret" --tls require); }
 SOURCE=
 BRICKD_PID=
 BRICKD_PORT=0
@@ -116,7 +119,7 @@ start_brick() {
   local kind=$1 size=${2:-4G}
   [ -z "${BRICKFS_SHARED:-}" ] || [[ $kind = fabric* ]] || kind=tcp  # one that other machines can reach
   case $kind in
-    tcp) start_brickd --memory "$size" --file "$WORK/store" --size "$size"; SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default ;;
+    tcp) start_brickd --memory "$size" --file "$WORK/store" --size "$size" ${BRICKFS_TLS:+"${SECRET_ARGS[@]}"}; SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default ;;
     rdma)
       [ -z "$SMALL" ] || case $size in *G) size=512M ;; esac  # a device needs all of it in memory
       BRICKD_LISTEN=("rdma://${BRICKFS_RDMA_ADDRESS:?set it, or run this by tests/rdma/with_device}")
@@ -140,7 +143,7 @@ mount_brickfs() {  # [OPTIONS]
   local log=$WORK/brickfs.log from pid
   touch "$log"
   from=$(($(wc -l <"$log") + 1))
-  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}${BRICKFS_WRITEBACK:+,writeback=$BRICKFS_WRITEBACK}${BRICKFS_RINGS:+,ring=on}${BRICKFS_SHARED:+,shared}${1:+,$1}" </dev/null >>"$log" 2>&1 &
+  setsid "$BRICKFS" "$SOURCE" "$MNT" -f -o "io_uring=${BRICKFS_IO_URING:-auto}${BRICKFS_WRITEBACK:+,writeback=$BRICKFS_WRITEBACK}${BRICKFS_RINGS:+,ring=on}${BRICKFS_SHARED:+,shared}${BRICKFS_TLS:+,secret=$WORK/secret,tls=require}${1:+,$1}" </dev/null >>"$log" 2>&1 &
   pid=$!
   disown "$pid"
   within 60 is_told_of_mount "$pid" "$from" || kill -9 "$pid"
@@ -149,7 +152,7 @@ mount_brickfs() {  # [OPTIONS]
 }
 mount_coordinator() {  # [OPTIONS]
   mkdir -p "$WORK/coordinator"
-  setsid "$BRICKFS" "$SOURCE" "$WORK/coordinator" -f -o "shared${1:+,$1}" </dev/null >>"$WORK/coordinator.log" 2>&1 &
+  setsid "$BRICKFS" "$SOURCE" "$WORK/coordinator" -f -o "shared${BRICKFS_TLS:+,secret=$WORK/secret,tls=require}${1:+,$1}" </dev/null >>"$WORK/coordinator.log" 2>&1 &
   disown $!
   within 60 is_mounted "$WORK/coordinator" || die "nobody coordinates: $(tail -n 1 "$WORK/coordinator.log")"
 }
@@ -189,11 +192,11 @@ state_and_places() {
 
 check_volume() {
   if is_mounted "$WORK/coordinator"; then unmount_brickfs "$WORK/coordinator"; fi  # whoever ended MNT may not have known of it
-  timeout 300 "$BRICKCTL" check "$SOURCE" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log" >&2; die "brickctl check finds damage (exit $?)"; };
+  timeout 300 "$BRICKCTL" check "$SOURCE" "${SECRET_ARGS[@]}" >"$WORK/check.log" 2>&1 || { cat "$WORK/check.log" >&2; die "brickctl check finds damage (exit $?)"; };
 }
 
 # Blocks the volume has allocated (not for memory:, nor while a file: is mounted).
-blocks() { timeout 60 "$BRICKCTL" list "$SOURCE" | awk '{ n += $2 } END { print n + 0 }'; }
+blocks() { timeout 60 "$BRICKCTL" list "$SOURCE" "${SECRET_ARGS[@]}" | awk '{ n += $2 } END { print n + 0 }'; }
 blocks_are() { [ "$(blocks)" = "$1" ]; }
 
 free_units() { stat -f -c %a "$MNT"; }

@@ -15,7 +15,7 @@ say "brickd, at rest and with a mount"
 start_brickd --memory 64M --volume home --secret-file "$WORK/clients" --admin-secret-file "$WORK/admin"
 SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 kept_out brickd "$BRICKD_PID" "$WORK/clients" "$WORK/admin"
-mount_brickfs "secret=$WORK/clients"
+mount_brickfs "secret=$WORK/clients,tls=require"
 echo something >"$MNT/file" && sync "$MNT/file"
 timeout 60 "$BRICKCTL" volume list "tcp://127.0.0.1:$BRICKD_PORT" --admin-secret-file "$WORK/admin" >/dev/null || die "volume list"
 kept_out brickd "$BRICKD_PID" "$WORK/clients" "$WORK/admin"

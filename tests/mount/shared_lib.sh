@@ -4,7 +4,7 @@ SHARED_SECRET=$WORK/secret
 # A brick with a secret; SOURCE.
 start_shared_brick() {  # [SIZE [ARGUMENT...]]
   (umask 077; printf 'known to all machines of the test\n' >"$SHARED_SECRET")
-  start_brickd --memory "${1:-1G}" --file "$WORK/store" --size "${1:-1G}" --secret-file "$SHARED_SECRET" "${@:2}"
+  start_brickd --memory "${1:-1G}" --file "$WORK/store" --size "${1:-1G}" --secret-file "$SHARED_SECRET" ${BRICKFS_TLS:+--tls require} "${@:2}"
   SOURCE=tcp://127.0.0.1:$BRICKD_PORT/default
 }
 
@@ -12,7 +12,7 @@ start_shared_brick() {  # [SIZE [ARGUMENT...]]
 join_machine() {  # NAME [OPTIONS]
   local dir=$WORK/$1 log=$WORK/$1.log
   mkdir -p "$dir"
-  setsid "$BRICKFS" "$SOURCE" "$dir" -f -o "shared,allow_other,secret=$SHARED_SECRET${2:+,$2}" </dev/null >>"$log" 2>&1 &
+  setsid "$BRICKFS" "$SOURCE" "$dir" -f -o "shared,allow_other,secret=$SHARED_SECRET${BRICKFS_TLS:+,tls=require}${2:+,$2}" </dev/null >>"$log" 2>&1 &
   disown $!
   within 60 serves "$dir" "$!" || die "$1 does not mount: $(tail -n 1 "$log")"
 }

@@ -131,6 +131,7 @@ std::vector<BrickKind> brick_kinds() {
       {"memory", Durability::kVolatile, make_embedded_memory},
       {"file", Durability::kDurable, make_embedded_file},
       {"tcp_memory", Durability::kVolatile, make_tcp_memory},
+      {"tls_memory", Durability::kVolatile, make_tls_memory},
       {"tcp_file", Durability::kDurable, make_tcp_file},
       {"redirected", Durability::kVolatile, make_redirected_memory},
       {"kept", Durability::kVolatile, make_embedded_kept, true},

@@ -2,6 +2,8 @@
 // A tcp client's handshakes one by one, for tests that speak for themselves.
 #pragma once
 
+#include <fcntl.h>
+
 #include <memory>
 #include <utility>
 
@@ -10,9 +12,13 @@
 #include "transport/remote/call_channel.h"
 #include "transport/remote/handshake.h"
 #include "transport/tcp/greet.h"
+#include "transport/tcp/stream.h"
 #include "transport/tcp/tcp_channel.h"
 
 namespace brickfs::testing {
+
+// The same connection, in the clear.
+inline tcp::Stream stream_of(int fd) { return tcp::Stream(UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0))); }
 
 struct RawPeer {
   HostPort address;
@@ -35,7 +41,7 @@ inline Result<RawSession> raw_open(const RawPeer& peer, const OpenRequest& reque
 inline Result<UniqueFd> raw_attach(const RawPeer& peer, const wire::Token& token, Deadline latest) {
   auto greeted = TRY(tcp::greet(peer.address, latest));
   TRY(attach(*greeted.channel, greeted.nonces, peer.secret, token, wire::Role::kTransfers, greeted.deadline));
-  return greeted.channel->release();
+  return UniqueFd(::fcntl(greeted.channel->fd(), F_DUPFD_CLOEXEC, 0));
 }
 
 }  // namespace brickfs::testing

@@ -10,13 +10,14 @@
 
 namespace brickfs::testing {
 
-TcpTestBrick::TcpTestBrick(BrickConfig config, Secret secret) : config_(std::move(config)), secret_(std::move(secret)) {
+TcpTestBrick::TcpTestBrick(BrickConfig config, Secret secret, TlsMode tls)
+    : config_(std::move(config)), secret_(std::move(secret)), tls_(tls) {
   start();
 }
 
 TcpTestBrick::~TcpTestBrick() { stop(); }
 
-std::unique_ptr<Brick> TcpTestBrick::connect(const Secret& secret) {
+std::unique_ptr<Brick> TcpTestBrick::connect(const ClientSecret& secret) {
   return make_tcp_brick("127.0.0.1", port(), secret);
 }
 
@@ -31,7 +32,7 @@ void TcpTestBrick::start() {
   if (!service.ok()) std::fprintf(stderr, "%s\n", why.c_str());
   CHECK(service.ok());
   service_ = *std::move(service);
-  auto listener = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", port()}, secret_);
+  auto listener = TcpListener::open(*service_, {SourceKind::kTcp, "127.0.0.1", port()}, secret_, tls_);
   CHECK(listener.ok());
   listener_ = *std::move(listener);
 }
@@ -107,6 +108,12 @@ std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t, std
   BrickConfig config = memory_config(memory_blocks);
   config.volumes = std::move(volumes);
   return std::make_unique<TcpTestBrick>(std::move(config));
+}
+
+std::unique_ptr<TestBrick> make_tls_memory(uint64_t memory_blocks, uint64_t, std::vector<VolumeSpec> volumes) {
+  BrickConfig config = memory_config(memory_blocks);
+  config.volumes = std::move(volumes);
+  return std::make_unique<TcpTestBrick>(std::move(config), Secret{"what both ends know"}, TlsMode::kRequire);
 }
 
 std::unique_ptr<TestBrick> make_redirected_memory(uint64_t memory_blocks, uint64_t, std::vector<VolumeSpec> volumes) {

@@ -12,20 +12,23 @@
 #include "tests/support/brick_factory.h"
 #include "tests/support/reserved_port.h"
 #include "transport/brick/brick.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/proof.h"
 
 namespace brickfs::testing {
 
 class TcpTestBrick final : public TestBrick {
  public:
-  explicit TcpTestBrick(BrickConfig config, Secret secret = {});
+  // By `tls` its clients encrypt, too, unless they say otherwise.
+  explicit TcpTestBrick(BrickConfig config, Secret secret = {}, TlsMode tls = TlsMode::kOff);
   ~TcpTestBrick() override;
-  std::unique_ptr<Brick> connect() override { return connect(secret_); }
-  std::unique_ptr<Brick> connect(const Secret& secret);
+  std::unique_ptr<Brick> connect() override { return connect(ClientSecret(secret_).with(tls_)); }
+  std::unique_ptr<Brick> connect(const ClientSecret& secret);
   void restart() override;  // on the same port
 
   uint16_t port() const { return port_.number(); }
   BrickService& service() { return *service_; }
+  const TcpListener& listener() const { return *listener_; }
 
  private:
   void start();
@@ -33,6 +36,7 @@ class TcpTestBrick final : public TestBrick {
 
   const BrickConfig config_;
   const Secret secret_;
+  const TlsMode tls_;
   const ReservedPort port_;
   std::unique_ptr<BrickService> service_;
   std::unique_ptr<TcpListener> listener_;
@@ -48,6 +52,9 @@ std::unique_ptr<TestBrick> make_tcp_memory(uint64_t memory_blocks, uint64_t capa
 // Wanted by a path where nobody is: by TCP all the same.
 std::unique_ptr<TestBrick> make_redirected_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
                                                   std::vector<VolumeSpec> volumes);
+// All of it encrypted.
+std::unique_ptr<TestBrick> make_tls_memory(uint64_t memory_blocks, uint64_t capacity_blocks,
+                                           std::vector<VolumeSpec> volumes);
 std::unique_ptr<TestBrick> make_tcp_file(uint64_t memory_blocks, uint64_t capacity_blocks,
                                          std::vector<VolumeSpec> volumes);
 

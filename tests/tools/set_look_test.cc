@@ -154,14 +154,14 @@ TEST(SetLook, AMapThatHasChangedMeanwhileIsNoOldOne) {
   kept->restore(map);
   MemoryMapStore store(kept);
   SetMap seen = map;
-  EXPECT_TRUE(is_outdated(seen, look_at_all(store, seen, "")));  // of a backup
+  EXPECT_TRUE(is_outdated(seen, look_at_all(store, seen, {})));  // of a backup
   SetMap later = map;
   ++later.generation;
   kept->restore(later);
-  const ReplicaLooks looks = look_at_all(store, seen, "");
+  const ReplicaLooks looks = look_at_all(store, seen, {});
   EXPECT_EQ(seen.generation, later.generation);
   EXPECT_FALSE(is_outdated(seen, looks));
-  EXPECT_EQ(judge_set(seen, looks).lines, judge_set(later, look_at_all(later, "")).lines);
+  EXPECT_EQ(judge_set(seen, looks).lines, judge_set(later, look_at_all(later, {})).lines);
 }
 
 }  // namespace

@@ -191,6 +191,8 @@ TEST(Troubles, WhoIsRefusedIsToldTheCure) {
   EXPECT_NE(advice_of("the secret differs").find("/etc/brickfs/secret needs the line"), std::string::npos);
   EXPECT_NE(advice_of("no such volume").find("another store"), std::string::npos);
   EXPECT_NE(advice_of("what answers there is not a brick").find("another program"), std::string::npos);
+  EXPECT_NE(advice_of("what is not encrypted is refused there: tls=on, with the secret").find("brickd --tls on"),
+            std::string::npos);
   EXPECT_NE(advice_of("what answers there does not know the secret").find("something else"), std::string::npos);
 }
 

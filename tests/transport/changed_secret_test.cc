@@ -26,7 +26,8 @@ namespace {
 
 using testing::eventually;
 
-class ChangedSecret : public ::testing::Test {
+// In the clear, and encrypted.
+class ChangedSecret : public ::testing::TestWithParam<TlsMode> {
  protected:
   ChangedSecret() {
     service_ = *BrickService::open(testing::memory_config(4), nullptr);
@@ -56,7 +57,7 @@ class ChangedSecret : public ::testing::Test {
     options.open.client_name = "test";
     options.open.mode = OpenMode::kExclusive;
     Holder holder;
-    return VolumeClient::open(make_brick(secret), std::move(options), &holder);
+    return VolumeClient::open(make_brick(secret.with(GetParam())), std::move(options), &holder);
   }
   std::unique_ptr<Brick> make_brick(const ClientSecret& secret) const {
     if (!goes_around_) return make_tcp_brick("127.0.0.1", port_.number(), secret);
@@ -71,7 +72,10 @@ class ChangedSecret : public ::testing::Test {
   const std::filesystem::path file_ = directory_.path("secret");
 };
 
-TEST_F(ChangedSecret, SessionsThatAreOpenGoOnAndNewOnesNeedIt) {
+INSTANTIATE_TEST_SUITE_P(Modes, ChangedSecret, ::testing::Values(TlsMode::kOff, TlsMode::kRequire),
+                         [](const auto& at) { return std::string(format_tls_mode(at.param)); });
+
+TEST_P(ChangedSecret, SessionsThatAreOpenGoOnAndNewOnesNeedIt) {
   {
     const auto client = open("first");
     ASSERT_TRUE(client.ok());
@@ -83,7 +87,7 @@ TEST_F(ChangedSecret, SessionsThatAreOpenGoOnAndNewOnesNeedIt) {
   EXPECT_TRUE(open("second").ok());
 }
 
-TEST_F(ChangedSecret, WhoComesBackIsToldWhyAndIsLetInOnceItIsHisAgain) {
+TEST_P(ChangedSecret, WhoComesBackIsToldWhyAndIsLetInOnceItIsHisAgain) {
   const auto client = open("first");
   ASSERT_TRUE(client.ok());
   listen(Secret{"second"});
@@ -97,7 +101,7 @@ TEST_F(ChangedSecret, WhoComesBackIsToldWhyAndIsLetInOnceItIsHisAgain) {
   EXPECT_EQ((*client)->link_state().kind, LinkState::Kind::kConnected);
 }
 
-TEST_F(ChangedSecret, TwoHoldDuringAChange) {
+TEST_P(ChangedSecret, TwoHoldDuringAChange) {
   listener_->use_secrets({Secret{"first"}, Secret{"second"}});
   EXPECT_TRUE(open("first").ok());
   EXPECT_TRUE(open("second").ok());
@@ -107,7 +111,7 @@ TEST_F(ChangedSecret, TwoHoldDuringAChange) {
   EXPECT_EQ(open("first").code(), EACCES);
 }
 
-TEST_F(ChangedSecret, AMountReadsItsFileAgainWhenItIsRefused) {
+TEST_P(ChangedSecret, AMountReadsItsFileAgainWhenItIsRefused) {
   write_file("first\n");
   const auto client = open_with_file();
   ASSERT_TRUE(client.ok());
@@ -118,7 +122,7 @@ TEST_F(ChangedSecret, AMountReadsItsFileAgainWhenItIsRefused) {
   EXPECT_EQ((*client)->link_state().kind, LinkState::Kind::kConnected);
 }
 
-TEST_F(ChangedSecret, SoDoesOneThatIsRedirected) {
+TEST_P(ChangedSecret, SoDoesOneThatIsRedirected) {
   goes_around_ = true;
   write_file("first\n");
   const auto client = open_with_file();
@@ -128,7 +132,7 @@ TEST_F(ChangedSecret, SoDoesOneThatIsRedirected) {
   EXPECT_TRUE((*client)->alloc({BlockAddress{0}, 1}).ok());
 }
 
-TEST_F(ChangedSecret, OneThatIsChangedFirstAtTheClientIsNotEvenSeen) {
+TEST_P(ChangedSecret, OneThatIsChangedFirstAtTheClientIsNotEvenSeen) {
   listener_->use_secrets({Secret{"first"}, Secret{"second"}});
   write_file("first\n");
   const auto client = open_with_file();
@@ -141,7 +145,7 @@ TEST_F(ChangedSecret, OneThatIsChangedFirstAtTheClientIsNotEvenSeen) {
   EXPECT_TRUE((*client)->final_error().ok());
 }
 
-TEST_F(ChangedSecret, AFileThatCannotBeTakenLeavesTheFormerInUse) {
+TEST_P(ChangedSecret, AFileThatCannotBeTakenLeavesTheFormerInUse) {
   write_file("first\n");
   const auto client = open_with_file();
   ASSERT_TRUE(client.ok());
@@ -153,7 +157,7 @@ TEST_F(ChangedSecret, AFileThatCannotBeTakenLeavesTheFormerInUse) {
   EXPECT_TRUE((*client)->alloc({BlockAddress{0}, 1}).ok());
 }
 
-TEST_F(ChangedSecret, WhoIsRefusedAndThenFindsNobodyIsToldThat) {
+TEST_P(ChangedSecret, WhoIsRefusedAndThenFindsNobodyIsToldThat) {
   const auto client = open("first");
   ASSERT_TRUE(client.ok());
   listen(Secret{"second"});
@@ -163,7 +167,8 @@ TEST_F(ChangedSecret, WhoIsRefusedAndThenFindsNobodyIsToldThat) {
       << (*client)->link_state().text;
 }
 
-TEST_F(ChangedSecret, WhoHasNoneAndNeedsOneIsToldThat) {
+TEST_P(ChangedSecret, WhoHasNoneAndNeedsOneIsToldThat) {
+  if (GetParam() != TlsMode::kOff) GTEST_SKIP() << "TLS needs one";
   listen(Secret{});
   const auto client = open("");
   ASSERT_TRUE(client.ok());

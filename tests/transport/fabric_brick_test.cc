@@ -44,7 +44,7 @@ class Fabric : public ::testing::Test {
 class RawFabricClient {
  public:
   RawFabricClient(const HostPort& address, const OpenRequest& request) : address_(address) {
-    auto greeted = connector_.greet(address, soon());
+    auto greeted = connector_.greet(address, soon(), TlsMode::kOff, {});
     EXPECT_EQ(greeted.code(), 0);
     EXPECT_EQ(open_session(*greeted->channel, greeted->nonces, {}, request, nullptr, soon()).code(), 0);
     calls_ = std::make_unique<CallChannel>(std::move(greeted->channel));

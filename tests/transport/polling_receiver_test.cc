@@ -23,7 +23,7 @@ class PollingReceive : public ::testing::Test {
   PollingReceive() {
     int ends[2] = {-1, -1};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    near_ = UniqueFd(ends[0]);
+    near_ = Stream(UniqueFd(ends[0]));
     far_ = UniqueFd(ends[1]);
   }
 
@@ -31,7 +31,7 @@ class PollingReceive : public ::testing::Test {
   Result<char> receive(bool alone) {
     char byte = 0;
     const iovec part{&byte, 1};
-    const auto got = receiver_.receive_some(near_.get(), std::span(&part, 1), alone);
+    const auto got = receiver_.receive_some(near_, std::span(&part, 1), alone);
     if (!got.ok()) return got.error();
     EXPECT_EQ(*got, 1u);
     return byte;
@@ -47,7 +47,7 @@ class PollingReceive : public ::testing::Test {
     return got;
   }
 
-  UniqueFd near_;
+  Stream near_{UniqueFd()};
   UniqueFd far_;
   PollingReceiver receiver_;
 };
@@ -74,7 +74,7 @@ TEST_F(PollingReceive, SleepsThroughALongWait) {
 
 TEST_F(PollingReceive, TellsOfTheEndAndOfASilentPeer) {
   const timeval soon{0, 20'000};
-  ASSERT_EQ(::setsockopt(near_.get(), SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)), 0);
+  ASSERT_EQ(::setsockopt(near_.fd(), SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)), 0);
   EXPECT_EQ(receive(true).code(), EAGAIN);
   far_ = UniqueFd();
   EXPECT_EQ(receive(true).code(), ENOTCONN);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/support/brick_contract.h"
+#include "tests/support/raw_connection.h"
 #include "tests/support/reserved_port.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/tcp/greet.h"
@@ -60,7 +61,8 @@ class Impostor {
     iovec part = tcp::to_iovec(bytes_of(welcome));
     if (!tcp::send_all(fd, std::span(&part, 1)).ok()) return;
     ++refused_;
-    const auto call = tcp::receive_frame(fd, deadline);
+    tcp::Stream stream = testing::stream_of(fd);
+    const auto call = tcp::receive_frame(stream, deadline);
     if (!call.ok()) return;
     const auto body = encode_refusal({"a guess"}, {hello.nonce, welcome.nonce, hello.features, welcome.features},
                                      wire::Kind{call->header.kind}, status_);
@@ -68,7 +70,7 @@ class Impostor {
     header.kind |= wire::kReplyBit;
     header.status = static_cast<uint16_t>(status_);
     header.length_bytes = static_cast<uint32_t>(body.size());
-    static_cast<void>(tcp::send_frame(fd, header, body).ok());
+    static_cast<void>(tcp::send_frame(stream, header, body).ok());
   }
 
   const UniqueFd listening_;

@@ -25,7 +25,7 @@ class TcpFrame : public ::testing::Test {
     int both[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both), 0);
     sender_ = UniqueFd(both[0]);
-    receiver_ = UniqueFd(both[1]);
+    receiver_ = tcp::Stream(UniqueFd(both[1]));
   }
   void send(std::span<const std::byte> bytes) const {
     iovec part = tcp::to_iovec(bytes);
@@ -33,7 +33,7 @@ class TcpFrame : public ::testing::Test {
   }
 
   UniqueFd sender_;
-  UniqueFd receiver_;
+  tcp::Stream receiver_{UniqueFd()};
 };
 
 TEST_F(TcpFrame, ALongBodyComesWhole) {
@@ -41,8 +41,7 @@ TEST_F(TcpFrame, ALongBodyComesWhole) {
   for (size_t i = 0; i < body.size(); ++i) body[i] = static_cast<std::byte>(i * 7 + i / 256);
   wire::CallHeader header;
   header.length_bytes = static_cast<uint32_t>(body.size());
-  auto received =
-      std::async(std::launch::async, [&] { return tcp::receive_frame(receiver_.get(), tcp::Clock::now() + 5s); });
+  auto received = std::async(std::launch::async, [&] { return tcp::receive_frame(receiver_, tcp::Clock::now() + 5s); });
   send(bytes_of(header));
   send(body);
   const auto frame = received.get();
@@ -54,8 +53,8 @@ TEST_F(TcpFrame, ALongBodyComesWhole) {
 TEST_F(TcpFrame, ABodyTakesMemoryAsItComes) {
   wire::CallHeader header;
   header.length_bytes = wire::kBodyBytes;
-  auto received = std::async(std::launch::async,
-                             [&] { return tcp::receive_frame(receiver_.get(), tcp::Clock::now() + 5s).code(); });
+  auto received =
+      std::async(std::launch::async, [&] { return tcp::receive_frame(receiver_, tcp::Clock::now() + 5s).code(); });
   std::this_thread::sleep_for(50ms);  // it waits
   const size_t before = bytes_in_use();
   send(bytes_of(header));

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/support/brick_contract.h"
+#include "tests/support/raw_connection.h"
 #include "tests/support/tcp_test_brick.h"
 #include "transport/brick/wire.h"
 #include "transport/tcp/data_channel.h"
@@ -21,6 +22,7 @@ namespace {
 
 using testing::pattern;
 using testing::request_for;
+using testing::stream_of;
 
 template <typename T>
 bool receive(int fd, T& value) {
@@ -36,7 +38,8 @@ void answer(int fd, const Message& call, std::span<const std::byte> body) {
   wire::CallHeader header = call.header;
   header.kind |= wire::kReplyBit;
   header.length_bytes = static_cast<uint32_t>(body.size());
-  static_cast<void>(tcp::send_frame(fd, header, body).ok());
+  tcp::Stream stream = stream_of(fd);
+  static_cast<void>(tcp::send_frame(stream, header, body).ok());
 }
 
 // Does the handshake as it should, and then whatever `on_transfer` (once, on the first connection used) and `on_call`
@@ -79,7 +82,8 @@ class LyingBrick {
     welcome.nonce = random_nonce();
     const Nonces nonces{hello.nonce, welcome.nonce, hello.features, welcome.features};
     send(fd, bytes_of(welcome));
-    const auto first = tcp::receive_frame(fd, tcp::Clock::now() + std::chrono::seconds(5));
+    tcp::Stream stream = stream_of(fd);
+    const auto first = tcp::receive_frame(stream, tcp::Clock::now() + std::chrono::seconds(5));
     if (!first.ok()) return;
     if (first->header.kind == static_cast<uint16_t>(wire::Kind::kOpen)) {
       wire::OpenAnswer body;
@@ -94,8 +98,9 @@ class LyingBrick {
   }
 
   void serve_calls(int fd) {
+    tcp::Stream stream = stream_of(fd);
     while (true) {
-      const auto call = tcp::receive_frame(fd, tcp::Clock::now() + std::chrono::seconds(30));
+      const auto call = tcp::receive_frame(stream, tcp::Clock::now() + std::chrono::seconds(30));
       if (!call.ok()) return;
       if (call->header.kind == static_cast<uint16_t>(wire::Kind::kEcho)) {
         if (echoes_) answer(fd, *call, call->body);
@@ -157,7 +162,7 @@ TEST(TcpLyingBrick, AnswersAheadOfTheirRequestsDoNotCount) {
   const int room_bytes = 64 * 1024;
   ASSERT_EQ(::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room_bytes, sizeof(room_bytes)), 0);
   UniqueFd liar(ends[1]);
-  tcp::DataChannel channel(UniqueFd(ends[0]), [](const Error&) {});
+  tcp::DataChannel channel(tcp::Stream(UniqueFd(ends[0])), [](const Error&) {});
   auto bytes = pattern(limits::kTransferBytes, 1);
   const LocalSlice slice{bytes.data(), static_cast<uint32_t>(bytes.size()), 0};
   const Transfer write{Direction::kWrite, {{BlockAddress{0}, 2}, Access::kReadWrite, 0, 1}, 0, {&slice, 1}};

@@ -7,8 +7,8 @@
 #include <iterator>
 
 #include "fs/source/source_volume.h"
+#include "tools/brickctl/target.h"
 #include "transport/brick/limits.h"
-#include "transport/brick/secret_file.h"
 
 namespace brickfs {
 namespace {
@@ -18,15 +18,15 @@ constexpr size_t kMostClients = 100'000;                               // a bric
 
 }  // namespace
 
-Result<Secret> Administrator::secret(std::string* why) const {
-  std::string path = secret_file_;
-  if (path.empty() && ::access(kAdminSecretFile, F_OK) == 0) path = kAdminSecretFile;
-  if (path.empty() || source_.embedded()) return Secret();
-  return read_secret_file(path, why);
+Result<ClientSecret> Administrator::secret(std::string* why) const {
+  SecretFile file = secret_file_;
+  if (file.path.empty() && ::access(kAdminSecretFile, F_OK) == 0) file.path = kAdminSecretFile;
+  if (source_.embedded()) return ClientSecret();
+  return secret_in(file, why);
 }
 
 Result<AdminAnswer> Administrator::ask(AdminRequest request, std::string* why) const {
-  const Secret secret = TRY(this->secret(why));
+  const ClientSecret secret = TRY(this->secret(why));
   AdminAnswer all;
   for (;;) {
     AdminAnswer page = TRY(administer(source_, secret, request, why));

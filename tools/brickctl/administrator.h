@@ -4,8 +4,10 @@
 
 #include <string>
 
+#include "tools/brickctl/options.h"
 #include "transport/base/result.h"
 #include "transport/brick/administration.h"
+#include "transport/brick/client_secret.h"
 #include "transport/brick/source.h"
 
 namespace brickfs {
@@ -13,17 +15,17 @@ namespace brickfs {
 class Administrator {
  public:
   // `secret_file` empty: /etc/brickfs/admin.secret, if it is there.
-  Administrator(Source source, std::string secret_file)
+  Administrator(Source source, SecretFile secret_file)
       : source_(std::move(source)), secret_file_(std::move(secret_file)) {}
 
   // Page by page, if it is a list. Errors as administer(), and of the file, with one line in `why`.
   Result<AdminAnswer> ask(AdminRequest request, std::string* why) const;
 
  private:
-  Result<Secret> secret(std::string* why) const;
+  Result<ClientSecret> secret(std::string* why) const;
 
   const Source source_;
-  const std::string secret_file_;
+  const SecretFile secret_file_;
 };
 
 }  // namespace brickfs

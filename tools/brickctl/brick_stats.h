@@ -8,6 +8,7 @@
 
 #include "tools/brickctl/json.h"
 #include "tools/brickctl/operation_table.h"
+#include "tools/brickctl/options.h"
 #include "transport/base/result.h"
 #include "transport/brick/administration.h"
 
@@ -23,7 +24,7 @@ class BrickStats {
   static constexpr const char* kKeys = "t: traffic  c: calls  m: commits  n: name";
 
   // `source`: of the brick, or of one of its volumes, which is then all that is shown.
-  BrickStats(std::string source, std::string admin_secret_file)
+  BrickStats(std::string source, SecretFile admin_secret_file)
       : source_(std::move(source)), admin_secret_file_(std::move(admin_secret_file)) {}
 
   // EINVAL: no such source. ENOENT: no such volume. Else as Administrator::ask(). With one line in `why`.
@@ -34,7 +35,7 @@ class BrickStats {
 
  private:
   const std::string source_;
-  const std::string admin_secret_file_;
+  const SecretFile admin_secret_file_;
 };
 
 // What clients did between two looks; one that `before` lacks has begun with nothing.

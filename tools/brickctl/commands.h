@@ -16,7 +16,7 @@ namespace brickfs {
 struct Command {
   std::string verb;
   std::string source;  // or a path on a mount, where the verb takes one
-  std::string secret_file;
+  SecretFile secret_file;
   BlockRange blocks;  // of alloc, free, map, unmap
   BenchOptions bench;
   PingOptions ping;
@@ -31,7 +31,7 @@ struct Command {
   std::string key_file;  // of volume key add
   std::string member;    // of handover; empty: any
   SetOptions set;
-  std::string admin_secret_file;  // of volume and set
+  SecretFile admin_secret_file;  // of volume and set
 };
 
 // Says in one line why the command fails. Its exit code.

@@ -82,7 +82,7 @@ int run_handover(const Command& command) {
   std::string why;
   const auto source = parse_source(command.source, &why);
   if (!source.ok()) return fail(command, why);
-  const auto secret = ClientSecret::of_file(command.secret_file, &why);
+  const auto secret = secret_in(command.secret_file, &why);
   if (!secret.ok()) return fail(command, why);
   const SourceAccess access{*secret, command.set.etcd};
   const auto asked = ask_coordinator(*source, access, command.member, why);

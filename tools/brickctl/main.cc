@@ -39,6 +39,7 @@ struct Arguments {
   std::string tag;
   std::string value = "0";
   std::string seen;
+  std::string tls = "on";
 };
 
 // 0x... or what parse_size() takes.
@@ -53,6 +54,14 @@ std::optional<uint64_t> parse_number(const std::string& text) {
   return value;
 }
 
+void add_tls(CLI::App& sub, Arguments& arguments) {
+  sub.add_option("--tls", arguments.tls,
+                 "TLS with bricks on tcp://, by the secret: on: if they do it; require: nothing is said otherwise; off "
+                 "(on, where there is a secret)")
+      ->type_name("WHEN")
+      ->check(CLI::IsMember({"off", "on", "require"}));
+}
+
 CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const char* what) {
   CLI::App* sub = app.add_subcommand(verb, what);
   sub->add_option("SOURCE", arguments.command.source,
@@ -61,7 +70,8 @@ CLI::App* add_verb(CLI::App& app, Arguments& arguments, const char* verb, const 
                   "status and "
                   "check: also bricks of a set, with + between them")
       ->required();
-  sub->add_option("--secret-file", arguments.command.secret_file, "what the brick asks for")->type_name("PATH");
+  sub->add_option("--secret-file", arguments.command.secret_file.path, "what the brick asks for")->type_name("PATH");
+  add_tls(*sub, arguments);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
   return sub;
 }
@@ -128,8 +138,9 @@ void add_explain(CLI::App& app, Arguments& arguments) {
       "1: cannot be told");
   sub->add_option("MOUNTPOINT|SOURCE", arguments.command.source, "a path on a mount of this host, none, or a source")
       ->required();
-  sub->add_option("--secret-file", arguments.command.secret_file, "what the brick of a source asks for")
+  sub->add_option("--secret-file", arguments.command.secret_file.path, "what the brick of a source asks for")
       ->type_name("PATH");
+  add_tls(*sub, arguments);
   add_etcd_options(*sub, arguments.command.set.etcd);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
 }
@@ -140,9 +151,10 @@ CLI::App* add_stats_verb(CLI::App& app, Arguments& arguments, const char* verb, 
   sub->add_option("MOUNTPOINT|SOURCE", arguments.command.source,
                   "a path on a mount of this host; or a brick, or a volume of it")
       ->required();
-  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file.path,
                   "what the brick asks administrators for (/etc/brickfs/admin.secret, if it is there)")
       ->type_name("PATH");
+  add_tls(*sub, arguments);
   return sub;
 }
 
@@ -173,9 +185,10 @@ void add_volume_action(CLI::App& volume, Arguments& arguments, AdminAction actio
   if (action == AdminAction::kRemove) {
     sub->add_flag("--force", arguments.command.admin.force, "also one that is held, or not empty");
   }
-  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file.path,
                   "what the brick asks administrators for (/etc/brickfs/admin.secret, if it is there)")
       ->type_name("PATH");
+  add_tls(*sub, arguments);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
   sub->callback([&arguments, action] { arguments.command.admin.action = action; });
 }
@@ -220,8 +233,9 @@ void add_handover(CLI::App& app, Arguments& arguments) {
       ->required();
   sub->add_option("HOST", arguments.command.member,
                   "which member: its host, or its name as explain tells it (the one that has been there longest)");
-  sub->add_option("--secret-file", arguments.command.secret_file, "what the bricks and the members ask for")
+  sub->add_option("--secret-file", arguments.command.secret_file.path, "what the bricks and the members ask for")
       ->type_name("PATH");
+  add_tls(*sub, arguments);
   add_etcd_options(*sub, arguments.command.set.etcd);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
 }
@@ -229,7 +243,8 @@ void add_handover(CLI::App& app, Arguments& arguments) {
 CLI::App* add_set_action(CLI::App& set, Arguments& arguments, const char* name, const char* what) {
   CLI::App* sub = set.add_subcommand(name, what);
   sub->add_option("SOURCE", arguments.command.source, "etcd://HOST[:PORT][,HOST[:PORT]]/VOLUME")->required();
-  sub->add_option("--secret-file", arguments.command.secret_file, "what the bricks ask for")->type_name("PATH");
+  sub->add_option("--secret-file", arguments.command.secret_file.path, "what the bricks ask for")->type_name("PATH");
+  add_tls(*sub, arguments);
   add_etcd_options(*sub, arguments.command.set.etcd);
   sub->add_flag("--json", arguments.command.json, "print one line of JSON");
   sub->callback([&arguments, name] { arguments.command.set.action = name; });
@@ -238,7 +253,7 @@ CLI::App* add_set_action(CLI::App& set, Arguments& arguments, const char* name, 
 
 CLI::App* add_set_change(CLI::App& set, Arguments& arguments, const char* name, const char* what) {
   CLI::App* sub = add_set_action(set, arguments, name, what);
-  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+  sub->add_option("--admin-secret-file", arguments.command.admin_secret_file.path,
                   "what the bricks ask administrators for: makes the volumes that are missing")
       ->type_name("PATH");
   return sub;
@@ -283,7 +298,7 @@ void add_set(CLI::App& app, Arguments& arguments) {
       ->type_name("BRICK=NAME")
       ->allow_extra_args(false);
   create
-      ->add_option("--admin-secret-file", arguments.command.admin_secret_file,
+      ->add_option("--admin-secret-file", arguments.command.admin_secret_file.path,
                    "what the bricks ask administrators for: makes the volumes that are missing")
       ->type_name("PATH");
   CLI::App* status = add_set_action(
@@ -398,6 +413,7 @@ void interpret_scrub(Arguments& arguments) {
 }
 
 void interpret(Arguments& arguments) {
+  arguments.command.secret_file.tls = arguments.command.admin_secret_file.tls = *parse_tls_mode(arguments.tls);
   if (arguments.command.verb == "volume") interpret_volume(arguments);
   if (!arguments.address.empty()) interpret_blocks(arguments);
   if (!arguments.tag.empty()) interpret_notifications(arguments);

@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 
 Result<std::unique_ptr<VolumeSet>> try_to_open(const Command& command, const Source& source, OpenMode mode,
                                                std::string* why) {
-  const ClientSecret secret = TRY(ClientSecret::of_file(command.secret_file, why));
+  const ClientSecret secret = TRY(secret_in(command.secret_file, why));
   Target target{command.source, source, nullptr};
   VolumeOptions options;
   options.open = open_request(target, mode);

@@ -9,9 +9,19 @@
 #include <vector>
 
 #include "transport/base/bytes.h"
+#include "transport/brick/tls_mode.h"
 #include "transport/etcd/etcd_options.h"
 
 namespace brickfs {
+
+// By what a command proves itself to bricks, and what it encrypts by that over TCP.
+struct SecretFile {
+  SecretFile(std::string path = {})  // NOLINT(google-explicit-constructor): encrypted, if the brick can
+      : path(std::move(path)) {}
+
+  std::string path;  // empty: none
+  TlsMode tls = TlsMode::kOn;
+};
 
 struct BenchOptions {
   uint64_t transfer_bytes = 1 * kMiB;  // at most a block

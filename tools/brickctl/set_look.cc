@@ -59,7 +59,7 @@ Error refuse_room(std::string* why, const std::string& name, uint64_t free_block
 }
 
 // Beside whoever holds it. Nothing: it has none, or the brick is too old to be asked for it.
-std::optional<ReplicaMark> look_for_mark(const std::string& source, size_t place, const std::string& secret_file) {
+std::optional<ReplicaMark> look_for_mark(const std::string& source, size_t place, const SecretFile& secret_file) {
   std::string silent;
   auto target = make_target(source, secret_file, &silent);
   if (!target.ok() || !open_session(*target, OpenMode::kFollow, &silent).ok()) return std::nullopt;
@@ -78,7 +78,7 @@ std::vector<std::string> sources_of(const SetMap& map) {
 
 }  // namespace
 
-ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
+ReplicaLooks look_at_all(const SetMap& map, const SecretFile& secret_file) {
   ReplicaLooks looks;
   std::map<std::string, size_t> place_of;
   for (size_t place = 0; place < map.places.size(); ++place) {
@@ -104,7 +104,7 @@ ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file) {
   return looks;
 }
 
-ReplicaLooks look_at_all(MapStore& store, SetMap& map, const std::string& secret_file) {
+ReplicaLooks look_at_all(MapStore& store, SetMap& map, const SecretFile& secret_file) {
   ReplicaLooks looks = look_at_all(map, secret_file);
   if (!is_outdated(map, looks)) return looks;
   auto later = store.load();
@@ -148,7 +148,7 @@ bool all_in_sync(const SetMap& map) {
   });
 }
 
-Status check_is_none_of(const SetMap& map, const std::string& brick, const std::string& secret_file, std::string* why) {
+Status check_is_none_of(const SetMap& map, const std::string& brick, const SecretFile& secret_file, std::string* why) {
   std::set<std::string> bricks;
   std::set<std::string> volumes;
   for (const MapPlace& place : map.places) {
@@ -180,7 +180,7 @@ Status check_is_none_of(const SetMap& map, const std::string& brick, const std::
   return {};
 }
 
-Status check_room(const SetMap& map, const std::vector<MapReplica*>& fresh, const std::string& secret_file,
+Status check_room(const SetMap& map, const std::vector<MapReplica*>& fresh, const SecretFile& secret_file,
                   std::string* why) {
   if (fresh.empty()) return {};
   const ReplicaLooks looks = look_at_all(map, secret_file);

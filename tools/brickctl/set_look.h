@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/brickctl/options.h"
 #include "transport/base/result.h"
 #include "transport/brick/brick.h"
 #include "transport/membership/set_map.h"
@@ -28,10 +29,10 @@ struct ReplicaLook {
 using ReplicaLooks = std::map<std::string, ReplicaLook>;  // by source
 
 // One thread for each brick, so that those that do not answer are waited for together.
-ReplicaLooks look_at_all(const SetMap& map, const std::string& secret_file);
+ReplicaLooks look_at_all(const SetMap& map, const SecretFile& secret_file);
 // The same, of the map as it is behind that: its holder may change it meanwhile, and the bricks then know of a later
 // one than was loaded before.
-ReplicaLooks look_at_all(MapStore& store, SetMap& map, const std::string& secret_file);
+ReplicaLooks look_at_all(MapStore& store, SetMap& map, const SecretFile& secret_file);
 
 // A brick that has everything no more, of a place that has something: it was wiped, or is volatile and has restarted.
 bool has_forgotten(const MapPlace& place, const MapReplica& replica, const BrickStat& stat);
@@ -44,11 +45,11 @@ bool all_in_sync(const SetMap& map);
 
 // That a brick without a copy by its name in the map is none of the set's by another: it is asked who it is. EINVAL,
 // with one line in `why`, which names the bricks of the set: it is one of them, or does not say.
-Status check_is_none_of(const SetMap& map, const std::string& brick, const std::string& secret_file, std::string* why);
+Status check_is_none_of(const SetMap& map, const std::string& brick, const SecretFile& secret_file, std::string* why);
 
 // That replicas which are new in the map find room on their bricks for what the others of their places have. ENOSPC,
 // with one line in `why`. Bricks that do not answer are not asked.
-Status check_room(const SetMap& map, const std::vector<MapReplica*>& fresh, const std::string& secret_file,
+Status check_room(const SetMap& map, const std::vector<MapReplica*>& fresh, const SecretFile& secret_file,
                   std::string* why);
 
 struct SetVerdict {

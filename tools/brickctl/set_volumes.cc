@@ -9,7 +9,6 @@
 
 #include "fs/source/source_volume.h"
 #include "tools/brickctl/set.h"
-#include "transport/brick/secret_file.h"
 
 namespace brickfs {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kMovesAway{5'000};
 constexpr std::chrono::milliseconds kLook{100};
 
-Status make(const MapReplica& replica, const Secret& secret, std::string* why) {
+Status make(const MapReplica& replica, const ClientSecret& secret, std::string* why) {
   Target target{replica.source, TRY(parse_source(replica.source, why)), nullptr};
   AdminRequest request;
   request.action = AdminAction::kCreate;
@@ -137,8 +136,8 @@ Status EmptyVolumes::hold(const MapReplica& replica, std::string* why) {
 }
 
 Status EmptyVolumes::make_all(const std::vector<MapReplica*>& missing, std::string* why) {
-  if (command_.admin_secret_file.empty()) return refuse_set(why, describe_missing(missing), ENOENT);
-  const Secret secret = TRY(read_secret_file(command_.admin_secret_file, why));
+  if (command_.admin_secret_file.path.empty()) return refuse_set(why, describe_missing(missing), ENOENT);
+  const ClientSecret secret = TRY(secret_in(command_.admin_secret_file, why));
   for (MapReplica* replica : missing) {
     TRY(make(*replica, secret, why));
     TRY(look(*replica, why));

@@ -75,7 +75,7 @@ void SetWait::show(const SetMap& map) {
 }
 
 Status SetWait::open(std::string* why) {
-  const ClientSecret secret = TRY(ClientSecret::of_file(command_.secret_file, why));
+  const ClientSecret secret = TRY(secret_in(command_.secret_file, why));
   const Target target{command_.source, source_, nullptr};
   VolumeOptions options;
   options.open = open_request(target, OpenMode::kExclusive);

@@ -26,9 +26,17 @@ std::string client_name() {
 
 }  // namespace
 
-Result<Target> make_target(const std::string& text, const std::string& secret_file, std::string* why) {
+Result<ClientSecret> secret_in(const SecretFile& file, std::string* why) {
+  if (file.tls == TlsMode::kRequire && file.path.empty()) {
+    *why = "--tls require: only with a secret file, by which both ends encrypt";
+    return Error(EINVAL, "no secret file");
+  }
+  return TRY(ClientSecret::of_file(file.path, why)).with(file.path.empty() ? TlsMode::kOff : file.tls);
+}
+
+Result<Target> make_target(const std::string& text, const SecretFile& secret_file, std::string* why) {
   Target target{text, TRY(parse_source(text, why)), nullptr};
-  const ClientSecret secret = TRY(ClientSecret::of_file(secret_file, why));
+  const ClientSecret secret = TRY(secret_in(secret_file, why));
   target.brick = TRY(make_brick(target.source, secret, why));
   return target;
 }
@@ -49,7 +57,7 @@ Result<Session> open_session(Target& target, OpenMode mode, std::string* why) {
   return session;
 }
 
-Result<BrickStat> look_at_brick(const std::string& text, const std::string& secret_file, std::string* why) {
+Result<BrickStat> look_at_brick(const std::string& text, const SecretFile& secret_file, std::string* why) {
   Target target = TRY(make_target(text, secret_file, why));
   TRY(open_session(target, OpenMode::kObserve, why));
   auto stat = target.brick->stat();
@@ -87,6 +95,7 @@ std::string describe_open_error(const Target& target, Error error, const Holder&
     case ETIMEDOUT:
       return "no answer";
     case EMSGSIZE:
+    case ENOPROTOOPT:
       return error.what();
     case EPROTO:
       return "what answers there is not a brickd of this version";

@@ -58,6 +58,9 @@ constexpr const char* kEtcdAdvice =
 
 constexpr const char* kFullDiskAdvice =
     "make room on the disk under the brick's store; commits go on by themselves, nothing is forgotten meanwhile";
+constexpr const char* kTlsAdvice =
+    "one end requires TLS, and the other does not do it: -o tls=on with -o secret=PATH for a mount, --secret-file PATH "
+    "here; or brickd --tls on, which does it for who asks (docs/operations.md, \"Encryption\")";
 constexpr const char* kSlowDiskAdvice =
     "the disk under the brick's store is slow or stuck (iostat -x 1 on the brick's host, brickd's log); fsync waits "
     "for "
@@ -84,6 +87,7 @@ std::string refusal_advice(const MountState& state) {
   if (contains(state.link_text, "no such volume"))
     return "what has the address had that volume once: it has another store now, or the volume was taken away; look at "
            "brickd's --file and log, or bring the former store back";
+  if (contains(state.link_text, "encrypted")) return kTlsAdvice;
   if (!contains(state.link_text, "secret"))
     return "another program has the brick's address, or one side is older: look there; brickd's log says more";
   if (contains(state.link_text, "does not know"))
@@ -368,6 +372,8 @@ Trouble trouble_of_refusal(Error error, std::string what) {
     switch (error.code()) {
       case EACCES:
         return "give the line that brickd has: --secret-file PATH here, -o secret=PATH for a mount";
+      case ENOPROTOOPT:
+        return kTlsAdvice;
       case EKEYREJECTED:
         return "something else has the brick's address: is brickd running there?";
       case ENOENT:

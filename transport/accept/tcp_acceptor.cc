@@ -40,7 +40,7 @@ TcpAcceptor::~TcpAcceptor() { stop(); }
 
 void TcpAcceptor::start(Hooks hooks) {
   hooks_ = std::move(hooks);
-  unauthenticated_ = std::make_unique<TcpUnauthenticatedPeers>(hooks_.judge);
+  unauthenticated_ = std::make_unique<TcpUnauthenticatedPeers>(hooks_.judge, hooks_.tls);
   thread_ = Thread([this] { run(); });
 }
 

@@ -20,6 +20,7 @@ class TcpAcceptor {
   // Called on the accepting thread; none may wait for a peer.
   struct Hooks {
     TcpUnauthenticatedPeers::Judge judge;
+    TcpUnauthenticatedPeers::Tls tls;
     std::function<void(TcpUnauthenticatedPeers::Introduced)> introduced;  // its answer is due
     std::function<void()> tick;                                           // every limits::kListenerTick
     std::function<void()> displaced;                                      // an unauthenticated peer, by another one

@@ -15,15 +15,15 @@
 
 namespace brickfs {
 
-TcpUnauthenticatedPeers::TcpUnauthenticatedPeers(Judge judge)
-    : judge_(std::move(judge)), places_(limits::kTcpUnauthenticated, limits::kTcpUnauthenticatedOfHost) {}
+TcpUnauthenticatedPeers::TcpUnauthenticatedPeers(Judge judge, Tls tls)
+    : judge_(std::move(judge)),
+      tls_(std::move(tls)),
+      places_(limits::kTcpUnauthenticated, limits::kTcpUnauthenticatedOfHost) {}
 
 bool TcpUnauthenticatedPeers::add(UniqueFd fd, PeerAddress address) {
   const auto place = places_.enter(address.host);
   if (place.displaced) peers_.erase(*place.displaced);
-  Peer& peer = peers_[place.number];
-  peer.introduced.fd = std::move(fd);
-  peer.introduced.peer = std::move(address);
+  Peer& peer = peers_.try_emplace(place.number, std::move(fd), std::move(address)).first->second;
   peer.expected = sizeof(wire::Hello);
   peer.due = tcp::Clock::now() + limits::kHandshakeTimeout;
   if (!receive(peer)) remove(peers_.find(place.number));
@@ -38,7 +38,7 @@ TcpUnauthenticatedPeers::Peers::iterator TcpUnauthenticatedPeers::remove(Peers::
 // Who waits for his refusal says nothing more.
 void TcpUnauthenticatedPeers::watch(std::vector<pollfd>& entries) const {
   for (const auto& [number, peer] : peers_) {
-    if (peer.stage != Stage::kComplete) entries.push_back({peer.introduced.fd.get(), POLLIN, 0});
+    if (peer.stage != Stage::kComplete) entries.push_back({peer.introduced.stream.fd(), POLLIN, 0});
   }
 }
 
@@ -59,10 +59,14 @@ void TcpUnauthenticatedPeers::receive(std::span<const pollfd> entries) {
 bool TcpUnauthenticatedPeers::receive(Peer& peer) const {
   std::array<std::byte, limits::kFirstBodyBytes> piece;
   while (peer.stage != Stage::kComplete) {
+    if (peer.stage == Stage::kShaking) {
+      if (!shake_hands(peer)) return false;
+      if (peer.stage == Stage::kShaking) return true;
+    }
     const size_t missing = std::min(peer.expected - peer.bytes.size(), piece.size());
     if (missing > 0) {
       const iovec part = tcp::to_iovec(std::span(piece).first(missing));
-      const auto got = tcp::receive_some(peer.introduced.fd.get(), std::span(&part, 1), MSG_DONTWAIT);
+      const auto got = peer.introduced.stream.receive_some(std::span(&part, 1), tcp::Stream::Wait::kNot);
       if (!got.ok()) return got.code() == EAGAIN;
       peer.bytes.insert(peer.bytes.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(*got));
     }
@@ -78,7 +82,9 @@ bool TcpUnauthenticatedPeers::go_on(Peer& peer) const {
     case Stage::kHello:
       if (!welcome(peer)) return false;
       peer.expected = sizeof(wire::CallHeader);
-      peer.stage = Stage::kHeader;
+      peer.stage = introduced.stream.is_encrypted() ? Stage::kShaking : Stage::kHeader;
+      break;
+    case Stage::kShaking:
       break;
     case Stage::kHeader:
       introduced.call.header = load<wire::CallHeader>(peer.bytes);
@@ -111,13 +117,31 @@ bool TcpUnauthenticatedPeers::judge(Peer& peer) const {
 bool TcpUnauthenticatedPeers::welcome(Peer& peer) const {
   const auto hello = load<wire::Hello>(peer.bytes);
   if (hello.magic != wire::kMagic) return false;
-  peer.introduced.nonces = {hello.nonce, random_nonce(), hello.features, wire::kFeatures};
   wire::Welcome welcome;
-  welcome.status = hello.version == wire::kVersion ? 0 : EPROTO;
-  welcome.nonce = peer.introduced.nonces.server;
+  if (tls_.mode != TlsMode::kOff) welcome.features |= wire::kTls;
+  const bool encrypts = (hello.features & welcome.features & wire::kTls) != 0;
+  if (tls_.mode == TlsMode::kRequire && !encrypts) welcome.status = ENOKEY;
+  if (hello.version != wire::kVersion) welcome.status = EPROTO;
+  Introduced& introduced = peer.introduced;
+  if (welcome.status == ENOKEY && tls_.missing) tls_.missing(introduced.peer);
+  introduced.nonces = {hello.nonce, random_nonce(), hello.features, welcome.features};
+  welcome.nonce = introduced.nonces.server;
   const iovec part = tcp::to_iovec(bytes_of(welcome));
-  const auto sent = tcp::send_some(peer.introduced.fd.get(), std::span(&part, 1));
-  return sent.ok() && *sent == sizeof(welcome) && welcome.status == 0;
+  const auto sent = introduced.stream.send_some(std::span(&part, 1));
+  if (!sent.ok() || *sent != sizeof(welcome) || welcome.status != 0) return false;
+  return !encrypts ||
+         introduced.stream
+             .begin_to_encrypt([this, address = introduced.peer](KeyId id) { return tls_.find(address, id); })
+             .ok();
+}
+
+// Its few bytes, too, always find room.
+bool TcpUnauthenticatedPeers::shake_hands(Peer& peer) const {
+  const auto step = peer.introduced.stream.go_on_encrypting();
+  if (step.code() == EACCES) tls_.refused(peer.introduced.peer);
+  if (!step.ok() || *step == tcp::TlsSession::Step::kWrites) return false;
+  if (*step == tcp::TlsSession::Step::kDone) peer.stage = Stage::kHeader;
+  return true;
 }
 
 std::vector<TcpUnauthenticatedPeers::Introduced> TcpUnauthenticatedPeers::take_due(tcp::Deadline now) {

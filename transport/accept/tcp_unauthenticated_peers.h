@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "transport/accept/first_call_verdict.h"
@@ -21,7 +22,9 @@
 #include "transport/base/result.h"
 #include "transport/base/unique_fd.h"
 #include "transport/brick/proof.h"
+#include "transport/brick/tls_mode.h"
 #include "transport/brick/volume_key.h"
+#include "transport/tcp/stream.h"
 #include "transport/tcp/tcp_channel.h"
 
 namespace brickfs {
@@ -30,7 +33,7 @@ class TcpUnauthenticatedPeers {
  public:
   // One that has sent its first call, whole.
   struct Introduced {
-    UniqueFd fd;
+    tcp::Stream stream;
     PeerAddress peer;
     Nonces nonces;
     Message call;
@@ -40,7 +43,16 @@ class TcpUnauthenticatedPeers {
   using Judge = std::function<std::optional<FirstCallVerdict>(const PeerAddress& peer, const Nonces& nonces,
                                                               const Message& call)>;
 
-  explicit TcpUnauthenticatedPeers(Judge judge);
+  // What is done of it, by whose secrets, and who is told of one who did not prove his, or (may be null) does without
+  // where it is required.
+  struct Tls {
+    TlsMode mode = TlsMode::kOff;
+    std::function<std::optional<Secret>(const PeerAddress& peer, KeyId id)> find;
+    std::function<void(const PeerAddress& peer)> refused;
+    std::function<void(const PeerAddress& peer)> missing;
+  };
+
+  TcpUnauthenticatedPeers(Judge judge, Tls tls);
 
   // True: another one went for it.
   bool add(UniqueFd fd, PeerAddress address);
@@ -53,8 +65,10 @@ class TcpUnauthenticatedPeers {
   std::optional<tcp::Deadline> next_due() const;
 
  private:
-  enum class Stage { kHello, kHeader, kBody, kComplete };
+  enum class Stage { kHello, kShaking, kHeader, kBody, kComplete };  // kShaking: of TLS
   struct Peer {
+    Peer(UniqueFd fd, PeerAddress address) : introduced{tcp::Stream(std::move(fd)), std::move(address), {}, {}} {}
+
     Introduced introduced;
     Stage stage = Stage::kHello;
     size_t expected = 0;           // bytes of this stage
@@ -65,11 +79,13 @@ class TcpUnauthenticatedPeers {
 
   bool receive(Peer& peer) const;
   bool go_on(Peer& peer) const;
+  bool shake_hands(Peer& peer) const;
   bool welcome(Peer& peer) const;
   bool judge(Peer& peer) const;
   Peers::iterator remove(Peers::iterator at);
 
   const Judge judge_;
+  const Tls tls_;
   UnauthenticatedPlaces places_;
   Peers peers_;
 };

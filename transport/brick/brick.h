@@ -254,7 +254,8 @@ constexpr bool is_brick_answer(Error error) {
 
 // Of the errors of two paths the one to be told: that somebody answered says more than that nobody did.
 constexpr Error more_telling(Error first, Error second) {
-  const bool answered = first.is(EACCES) || first.is(EKEYREJECTED) || first.is(EPROTO) || first.is(EMSGSIZE);
+  const bool answered =
+      first.is(EACCES) || first.is(EKEYREJECTED) || first.is(EPROTO) || first.is(EMSGSIZE) || first.is(ENOPROTOOPT);
   return answered && !is_brick_answer(second) ? first : second;
 }
 

@@ -30,6 +30,12 @@ Result<ClientSecret> ClientSecret::of_file(const std::string& path, std::string*
   return made;
 }
 
+ClientSecret ClientSecret::with(TlsMode tls) const {
+  ClientSecret copy = *this;
+  copy.tls_ = tls;
+  return copy;
+}
+
 Secret ClientSecret::get() const {
   MutexLock lock(known_->mutex);
   return known_->secret;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a client proves itself by: a secret, and the file that had it, which is read again when a brick refuses it, as
-// it may have been changed under a mount.
+// it may have been changed under a mount. And whether it encrypts by it what it says over TCP.
 #pragma once
 
 #include <cerrno>
@@ -9,6 +9,7 @@
 
 #include "transport/base/result.h"
 #include "transport/brick/proof.h"
+#include "transport/brick/tls_mode.h"
 
 namespace brickfs {
 
@@ -19,6 +20,8 @@ class ClientSecret {
   // As read_secret_file(); an empty path: no secret.
   static Result<ClientSecret> of_file(const std::string& path, std::string* why);
 
+  ClientSecret with(TlsMode tls) const;
+  TlsMode tls() const { return tls_; }
   Secret get() const;
   // `refused` is what a brick did not take. True: there is another now. A file that cannot be taken changes nothing,
   // and is told of once.
@@ -27,6 +30,7 @@ class ClientSecret {
  private:
   struct Known;
   std::shared_ptr<Known> known_;
+  TlsMode tls_ = TlsMode::kOff;
 };
 
 // What `attempt` comes to with the secret `first`; if that is refused, and there is another now, or the file has one,

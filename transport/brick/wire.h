@@ -31,6 +31,7 @@ constexpr uint64_t kEchoes = 8;             // ECHO is known
 constexpr uint64_t kBoundSessions = 16;     // sessions that follow one holder are known
 constexpr uint64_t kWritingFollowers = 32;  // sessions that follow and write, ADMIT and EXPEL are known
 constexpr uint64_t kVolumeKeys = 64;        // ADMINISTER may be a KeyCall
+constexpr uint64_t kTls = 128;              // TLS follows the greeting; of TCP alone, and not in kFeatures
 constexpr uint64_t kFeatures =
     kGrowingAnswers | kAdministration | kNotifications | kEchoes | kBoundSessions | kWritingFollowers | kVolumeKeys;
 

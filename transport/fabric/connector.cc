@@ -35,19 +35,20 @@ Result<HostPort> numeric_end(int fd, int (*name_of)(int, sockaddr*, socklen_t*))
   return HostPort{text, static_cast<uint16_t>(std::atoi(port.data()))};
 }
 
-int fd_of(Channel& calls) { return static_cast<tcp::TcpChannel&>(calls).fd(); }
+tcp::Stream& stream_of(Channel& calls) { return static_cast<tcp::TcpChannel&>(calls).stream(); }
 
 }  // namespace
 
-Result<Greeted<Channel>> Connector::greet(const HostPort& address, Deadline latest) {
-  auto greeted = TRY(tcp::greet(address, latest));
+Result<Greeted<Channel>> Connector::greet(const HostPort& address, Deadline latest, TlsMode tls, const Secret& secret) {
+  auto greeted = TRY(tcp::greet(address, latest, tls, secret));
   tcp::configure(greeted.channel->fd());
   return Greeted<Channel>{std::move(greeted.channel), greeted.nonces, greeted.deadline};
 }
 
 std::string Connector::device_of(Channel& calls) const {
-  const auto brick = numeric_end(fd_of(calls), ::getpeername);
-  return brick.ok() ? brick->host : "";
+  const tcp::Stream& stream = stream_of(calls);
+  const auto brick = numeric_end(stream.fd(), ::getpeername);
+  return (brick.ok() ? brick->host : "") + (stream.is_encrypted() ? ", calls by TLS 1.3" : "");
 }
 
 Status Connector::find_way(const HostPort& address, Deadline latest) {
@@ -56,7 +57,7 @@ Status Connector::find_way(const HostPort& address, Deadline latest) {
 }
 
 Result<onesided::Connected> Connector::connect(const onesided::Place& place, Deadline) {
-  const int fd = fd_of(place.calls);
+  const int fd = stream_of(place.calls).fd();
   const HostPort brick = TRY(numeric_end(fd, ::getpeername));
   const HostPort here = TRY(numeric_end(fd, ::getsockname));
   const calls::Endpoint wanted{provider_, brick.host, brick.port};

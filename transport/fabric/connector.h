@@ -18,7 +18,7 @@ class Connector final : public onesided::Connector {
 
   std::string_view transport() const override { return "fabric"; }
   size_t most_queue_pairs() const override { return 1; }  // an endpoint is no narrower than several
-  Result<Greeted<Channel>> greet(const HostPort& address, Deadline latest) override;
+  Result<Greeted<Channel>> greet(const HostPort& address, Deadline latest, TlsMode tls, const Secret& secret) override;
   std::string device_of(Channel& calls) const override;
   Result<onesided::Connected> connect(const onesided::Place& place, Deadline latest) override;
   Status find_way(const HostPort& address, Deadline latest) override;

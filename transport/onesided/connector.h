@@ -15,7 +15,9 @@
 #include "transport/base/result.h"
 #include "transport/brick/calls.h"
 #include "transport/brick/channel.h"
+#include "transport/brick/proof.h"
 #include "transport/brick/source.h"
+#include "transport/brick/tls_mode.h"
 #include "transport/onesided/queue_pair.h"
 #include "transport/remote/handshake.h"
 
@@ -54,8 +56,10 @@ class Connector {
   virtual std::string_view transport() const = 0;  // for people: "rdma"
   // Of queue pairs on one path.
   virtual size_t most_queue_pairs() const = 0;
-  // A connection for calls. Never beyond `latest`. ENODEV: no device leads there.
-  virtual Result<Greeted<Channel>> greet(const HostPort& address, Deadline latest) = 0;
+  // A connection for calls, encrypted by the secret if the transport can. Never beyond `latest`. ENODEV: no device
+  // leads there; else as tcp::greet().
+  virtual Result<Greeted<Channel>> greet(const HostPort& address, Deadline latest, TlsMode tls,
+                                         const Secret& secret) = 0;
   // For people: by which device, as far as its connection tells.
   virtual std::string device_of(Channel& calls) const = 0;
   virtual Result<Connected> connect(const Place& place, Deadline latest) = 0;

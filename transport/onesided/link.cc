@@ -18,7 +18,7 @@ Result<std::unique_ptr<Link>> Link::open(const Peer& peer, Connector& connector,
   std::unique_ptr<Channel> channel;
   const auto open_by = [&](const HostPort& address, Deadline before) -> Result<Opened> {
     return prove_with(peer.secret, [&](const Secret& known) -> Result<Opened> {
-      auto greeted = TRY(connector.greet(address, before));
+      auto greeted = TRY(connector.greet(address, before, peer.secret.tls(), known));
       channel = std::move(greeted.channel);
       return open_session(*channel, greeted.nonces, known, request, holder, greeted.deadline);
     });

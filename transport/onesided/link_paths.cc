@@ -36,7 +36,7 @@ Result<std::shared_ptr<Path>> Link::make_path(const HostPort& address, std::uniq
 
 Result<std::unique_ptr<Channel>> Link::attach_one(const HostPort& address, wire::Role role, Deadline latest) {
   return prove_with(peer_.secret, opened_by_, [&](const Secret& known) -> Result<std::unique_ptr<Channel>> {
-    auto greeted = TRY(connector_.greet(address, latest));
+    auto greeted = TRY(connector_.greet(address, latest, peer_.secret.tls(), known));
     TRY(attach(*greeted.channel, greeted.nonces, known, token_, role, greeted.deadline));
     return std::move(greeted.channel);
   });

@@ -20,10 +20,10 @@ Result<AdminAnswer> ask(Result<Greeted<Kind>> greeted, const Secret& secret, con
                     std::chrono::steady_clock::now() + limits::kAdministrationTimeout);
 }
 
-Result<AdminAnswer> ask_at(const HostPort& address, SourceKind kind, const Secret& secret,
+Result<AdminAnswer> ask_at(const HostPort& address, SourceKind kind, TlsMode tls, const Secret& secret,
                            const AdminRequest& request) {
   const Deadline connected_by = std::chrono::steady_clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
-  if (kind != SourceKind::kRdma) return ask(tcp::greet(address, connected_by), secret, request);
+  if (kind != SourceKind::kRdma) return ask(tcp::greet(address, connected_by, tls, secret), secret, request);
   return ask(verbs::greet(address, connected_by), secret, request);
 }
 
@@ -34,11 +34,11 @@ bool was_not_heard(Error error) {
 
 }  // namespace
 
-Result<AdminAnswer> administer_remote(const Source& source, const Secret& secret, const AdminRequest& request) {
+Result<AdminAnswer> administer_remote(const Source& source, const ClientSecret& secret, const AdminRequest& request) {
   if (source.kind == SourceKind::kRdma && !verbs::why_no_device().empty()) return Error(ENODEV, "no RDMA device here");
   Result<AdminAnswer> answer = Error(EHOSTUNREACH, "no address");
   for (const HostPort& address : source.addresses) {
-    answer = ask_at(address, source.kind, secret, request);
+    answer = ask_at(address, source.kind, secret.tls(), secret.get(), request);
     if (answer.ok() || !was_not_heard(answer.error())) break;
   }
   return answer;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/paths/connect.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
+#include <cerrno>
 #include <utility>
 
 #ifdef BRICKFS_FABRIC
 #include "transport/fabric/fabric_brick.h"
 #endif
+#include "transport/base/log.h"
 #include "transport/paths/redirected_brick.h"
 #include "transport/tcp/tcp_brick.h"
 #include "transport/verbs/device.h"
@@ -14,7 +18,24 @@
 
 namespace brickfs {
 
+namespace {
+
+// What one-sided reads and writes carry is not encrypted, so it is not what `require` asks for.
+Status check_tls(const Source& source, TlsMode tls, std::string* why) {
+  if (tls == TlsMode::kOff || source.kind == SourceKind::kTcp) return {};
+  const char* const name = source.kind == SourceKind::kRdma ? "rdma" : "fabric";
+  if (tls == TlsMode::kOn) {
+    log::debug("{}: data over {} is not encrypted", format_source(source), name);
+    return {};
+  }
+  if (why != nullptr) *why = fmt::format("tls=require: data over {}:// is not encrypted: use tcp://", name);
+  return Error(EPROTONOSUPPORT, "TLS");
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Brick>> make_remote_brick(const Source& source, const ClientSecret& secret, std::string* why) {
+  TRY(check_tls(source, secret.tls(), why));
   switch (source.kind) {
     case SourceKind::kTcp:
       return make_tcp_brick(source.addresses.front().host, source.addresses.front().port, secret);

@@ -16,8 +16,10 @@ constexpr uint64_t kReceivedTogether = 16 * kKiB;
 constexpr size_t kTakenOff = 256;  // entries, before those behind them move up
 }  // namespace
 
-DataChannel::DataChannel(UniqueFd fd, std::function<void(Error)> on_failure)
-    : fd_(std::move(fd)), on_failure_(std::move(on_failure)), background_thread_([this] { run_background(); }) {}
+DataChannel::DataChannel(Stream stream, std::function<void(Error)> on_failure)
+    : stream_(std::move(stream)),
+      on_failure_(std::move(on_failure)),
+      background_thread_([this] { run_background(); }) {}
 
 DataChannel::~DataChannel() { stop(); }
 
@@ -213,7 +215,7 @@ Status DataChannel::wait_until_sent(uint64_t id) {
 }
 
 void DataChannel::mark_dead() {
-  if (!dead_) tcp::shut_down(fd_.get());
+  if (!dead_) stream_.shut_down();
   dead_ = true;
   sent_.notify_one();
   send_free_.notify_all();

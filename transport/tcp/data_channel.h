@@ -20,17 +20,17 @@
 #include "absl/container/inlined_vector.h"
 #include "transport/base/mutex.h"
 #include "transport/base/result.h"
-#include "transport/base/unique_fd.h"
 #include "transport/brick/brick.h"
 #include "transport/tcp/polling_receiver.h"
 #include "transport/tcp/socket.h"
+#include "transport/tcp/stream.h"
 
 namespace brickfs::tcp {
 
 class DataChannel {
  public:
   // `on_failure` is told, from the thread that met it and without locks held, why the channel failed.
-  DataChannel(UniqueFd fd, std::function<void(Error)> on_failure);
+  DataChannel(Stream stream, std::function<void(Error)> on_failure);
   ~DataChannel();  // stop()
   DataChannel(const DataChannel&) = delete;
   DataChannel& operator=(const DataChannel&) = delete;
@@ -42,8 +42,8 @@ class DataChannel {
   uint64_t load_bytes() const { return load_bytes_.load(std::memory_order_relaxed); }
   // As RemoteLink::stall(). What has come and is not read yet moves.
   std::chrono::milliseconds stall() {
-    const bool is_waited_for = outstanding_.load(std::memory_order_relaxed) > 0 && !has_unread(fd_.get());
-    return stall_.look(fd_.get(), is_waited_for);
+    const bool is_waited_for = outstanding_.load(std::memory_order_relaxed) > 0 && !stream_.has_unread();
+    return stall_.look(stream_.fd(), is_waited_for);
   }
   // Sends them all. Each ends in batch.finish_one(); the batch may be gone on return.
   void submit(Batch& batch, std::span<const Transfer* const> transfers);
@@ -105,7 +105,7 @@ class DataChannel {
   void mark_dead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void complete_the_rest_if_quiet();
 
-  const UniqueFd fd_;
+  Stream stream_;
   const std::function<void(Error)> on_failure_;
   StallClock stall_;
   std::atomic<uint64_t> load_bytes_{0};

@@ -83,7 +83,7 @@ Status DataChannel::send_group(uint64_t first_id, std::span<const Transfer* cons
   size_t sent_bytes = 0;
   size_t sent_requests = 0;
   while (!left.done()) {
-    const size_t sent = TRY(send_some(fd_.get(), left.parts()));
+    const size_t sent = TRY(stream_.send_some(left.parts()));
     sent_bytes += sent;
     left.advance(sent);
     const size_t before = sent_requests;
@@ -104,7 +104,7 @@ Status DataChannel::wait_for_room() {
     sender_blocked_ = true;
     if (background_wanted()) background_.notify_one();
   }
-  const Status status = wait_writable(fd_.get(), Clock::now() + limits::kProgressTimeout);
+  const Status status = stream_.wait_writable(Clock::now() + limits::kProgressTimeout);
   MutexLock lock(mutex_);
   sender_blocked_ = false;
   return status;
@@ -112,7 +112,7 @@ Status DataChannel::wait_for_room() {
 
 Result<size_t> DataChannel::receive_some(std::span<const iovec> parts) {
   if (early_bytes_.empty())
-    return receiver_.receive_some(fd_.get(), parts, outstanding_.load(std::memory_order_relaxed) == 1);
+    return receiver_.receive_some(stream_, parts, outstanding_.load(std::memory_order_relaxed) == 1);
   const iovec& first = parts.front();
   const size_t count = std::min(first.iov_len, early_bytes_.size());
   std::memcpy(first.iov_base, early_bytes_.data(), count);

@@ -31,10 +31,11 @@ Result<std::unique_ptr<Link>> Link::open(const HostPort& peer, const ClientSecre
   const Deadline latest = Clock::now() + limits::kConnectTimeout + limits::kHandshakeTimeout;
   std::unique_ptr<TcpChannel> channel;
   const Opened opened = TRY(prove_with(secret, [&](const Secret& known) -> Result<Opened> {
-    auto greeted = TRY(greet(peer, latest));
+    auto greeted = TRY(greet(peer, latest, secret.tls(), known));
     channel = std::move(greeted.channel);
     return open_session(*channel, greeted.nonces, known, request, holder, greeted.deadline);
   }));
+  warn_if_in_the_clear(peer, secret.tls(), channel->stream());
   std::unique_ptr<Link> link(
       new Link(opened.session, {peer, secret, opened.secret, opened.token}, std::move(channel), std::move(on_lost)));
   if (link->wake_watch().fd < 0) return Error(EMFILE, "eventfd");
@@ -50,13 +51,14 @@ Result<std::unique_ptr<Link>> Link::open(const HostPort& peer, const ClientSecre
 Link::Link(Session session, Peer peer, std::unique_ptr<TcpChannel> calls, std::function<void(Error)> on_lost)
     : RemoteLink(std::move(session), std::move(on_lost)),
       peer_(std::move(peer)),
+      encrypted_(calls->stream().is_encrypted()),
       calls_(std::make_shared<CallChannel>(std::move(calls))) {}
 
 Link::~Link() { Link::stop(); }
 
 Result<std::unique_ptr<TcpChannel>> Link::attach_one(wire::Role role, Deadline latest) const {
   return prove_with(peer_.secret, peer_.opened_by, [&](const Secret& known) -> Result<std::unique_ptr<TcpChannel>> {
-    auto greeted = TRY(greet(peer_.address, latest));
+    auto greeted = TRY(greet(peer_.address, latest, peer_.secret.tls(), known));
     TRY(attach(*greeted.channel, greeted.nonces, known, peer_.token, role, greeted.deadline));
     return std::move(greeted.channel);
   });
@@ -75,10 +77,10 @@ Status Link::attach_first(Deadline latest) {
 
 // What cut() does not see any more is not added.
 Status Link::add_channel(Deadline latest) {
-  UniqueFd fd = TRY(attach_one(wire::Role::kTransfers, latest))->release();
+  Stream stream = TRY(attach_one(wire::Role::kTransfers, latest))->release();
   std::unique_ptr<DataChannel> channel;
   try {
-    channel = std::make_unique<DataChannel>(std::move(fd), [this](Error error) { lose(error); });
+    channel = std::make_unique<DataChannel>(std::move(stream), [this](Error error) { lose(error); });
   } catch (const std::system_error& error) {
     return Error(error.code().value(), "a thread for the connection");
   }

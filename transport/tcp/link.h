@@ -30,7 +30,7 @@ class Link final : public RemoteLink {
                                             std::function<void(Error)> on_lost);
   ~Link() override;  // stop()
 
-  std::string describe() const override { return "tcp"; }
+  std::string describe() const override { return encrypted_ ? "tcp (TLS 1.3)" : "tcp"; }
   void submit(Batch& batch) override;
   void wait(const Batch& batch) override;
   void stop() override;
@@ -68,6 +68,7 @@ class Link final : public RemoteLink {
   DataChannel& least_loaded(size_t* number);
 
   const Peer peer_;
+  const bool encrypted_;
   const std::shared_ptr<CallChannel> calls_;
   std::unique_ptr<CallChannel> commits_;  // none for an observer
   int commits_fd_ = -1;                   // of commits_

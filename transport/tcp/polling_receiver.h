@@ -12,13 +12,14 @@
 
 #include "transport/base/result.h"
 #include "transport/base/short_wait.h"
+#include "transport/tcp/stream.h"
 
 namespace brickfs::tcp {
 
 class PollingReceiver {
  public:
   // As receive_some(). `alone`: nothing else is under way that a processor could do meanwhile.
-  Result<size_t> receive_some(int fd, std::span<const iovec> parts, bool alone);
+  Result<size_t> receive_some(Stream& stream, std::span<const iovec> parts, bool alone);
 
  private:
   // What took longer than a poll, a sleep and a wake-up is not worth polling for.

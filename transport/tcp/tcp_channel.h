@@ -11,33 +11,36 @@
 #include "transport/base/unique_fd.h"
 #include "transport/brick/channel.h"
 #include "transport/tcp/socket.h"
+#include "transport/tcp/stream.h"
 
 namespace brickfs::tcp {
 
 // The header's length is that of the body.
-Status send_frame(int fd, wire::CallHeader header, std::span<const std::byte> body);
+Status send_frame(Stream& stream, wire::CallHeader header, std::span<const std::byte> body);
 // EPROTO: a body of more than `most_bytes`.
-Result<Message> receive_frame(int fd, Deadline deadline, size_t most_bytes = wire::kBodyBytes);
+Result<Message> receive_frame(Stream& stream, Deadline deadline, size_t most_bytes = wire::kBodyBytes);
 
 class TcpChannel final : public Channel {
  public:
-  explicit TcpChannel(UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit TcpChannel(Stream stream) : stream_(std::move(stream)) {}
+  explicit TcpChannel(UniqueFd fd) : TcpChannel(Stream(std::move(fd))) {}
 
   Status reserve(size_t) override { return {}; }
   Status send(const wire::CallHeader& header, std::span<const std::byte> body) override {
-    return send_frame(fd_.get(), header, body);
+    return send_frame(stream_, header, body);
   }
-  Status wait(Deadline deadline) override { return wait_readable(fd_.get(), deadline); }
-  Result<Message> receive(Deadline deadline) override { return receive_frame(fd_.get(), deadline); }
-  pollfd watch() const override { return {fd_.get(), POLLRDHUP, 0}; }
-  bool peer_has_gone() override { return tcp::peer_has_gone(fd_.get()); }
-  void shut_down() override { tcp::shut_down(fd_.get()); }
+  Status wait(Deadline deadline) override { return stream_.wait_readable(deadline); }
+  Result<Message> receive(Deadline deadline) override { return receive_frame(stream_, deadline); }
+  pollfd watch() const override { return {fd(), POLLRDHUP, 0}; }
+  bool peer_has_gone() override { return tcp::peer_has_gone(fd()); }
+  void shut_down() override { stream_.shut_down(); }
 
-  int fd() const { return fd_.get(); }
-  UniqueFd release() { return std::move(fd_); }  // for what is not messages
+  int fd() const { return stream_.fd(); }
+  Stream& stream() { return stream_; }
+  Stream release() { return std::move(stream_); }  // for what is not messages
 
  private:
-  UniqueFd fd_;
+  Stream stream_;
 };
 
 }  // namespace brickfs::tcp

@@ -26,7 +26,7 @@ ibv_context* device_in(Channel& calls) { return static_cast<MessageChannel&>(cal
 
 }  // namespace
 
-Result<Greeted<Channel>> Connector::greet(const HostPort& address, Deadline latest) {
+Result<Greeted<Channel>> Connector::greet(const HostPort& address, Deadline latest, TlsMode, const Secret&) {
   auto greeted = TRY(verbs::greet(address, latest));
   return Greeted<Channel>{std::move(greeted.channel), greeted.nonces, greeted.deadline};
 }

@@ -23,7 +23,7 @@ constexpr milliseconds kLookAtBrick{250};  // of a soft mount
 
 bool refuses_client(Error error) {
   return error.is(EACCES) || error.is(EKEYREJECTED) || error.is(ENOENT) || error.is(EPROTO) || error.is(EUSERS) ||
-         error.is(EROFS);
+         error.is(EROFS) || error.is(ENOPROTOOPT);
 }
 
 std::string describe_outage(Error error, const std::optional<milliseconds>& soft, bool has_another_way) {
