@@ -36,7 +36,7 @@ TEST(BrickStats, SumsClientsOfAVolume) {
   BrickStats::Sample now = before;
   now.clients = {client(1, 14, 3'000), client(2, 6, 500)};
   now.at = before.at + std::chrono::seconds(2);
-  const BrickStats stats("tcp://host", "");
+  const BrickStats stats("tcp://host", SecretFile());
   const Json json = stats.json(&before, now);
   EXPECT_EQ(json["seconds"], 2.0);
   EXPECT_EQ(json["volumes"][0]["calls"], 10);
