@@ -78,6 +78,13 @@ class Registers(Judged):
         self.can_be(late, write(1, 2, 9), read(3, 4, 9))
         self.cannot_be("neither of two", late, write(1, 2, 9), read(3, 4, 5), read(5, 6, 9), read(7, 8, 5))
 
+    def test_the_end_that_a_late_answer_to_another_call_of_the_machine_tells(self):
+        late, seek = read(2, 8, 5), call(6, 9, "seek", result=4)
+        self.can_be(write(0, 1, 4), write(3, 5, 5), late, seek)
+        self.cannot_be("there, before and behind", write(0, 1, 4), write(3, 5, 5), late, read(6, 9, 4))
+        self.cannot_be("there, before and behind", write(0, 1, 4), write(3, 5, 5), read(2, 8, 5, mount="m2.1"), seek)
+        self.cannot_be("neither of two", write(0, 1, 4), write(1, 1.5, 5), late, seek)
+
     def test_torn_block(self):
         data = [call(0, 1, "write", 0, 5, thing="data:d"), call(2, 3, "read", 0, 1, thing="data:d", result=["4096 bytes, of [5, 6]"])]
         self.cannot_be("no value", *data)
