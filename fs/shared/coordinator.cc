@@ -570,9 +570,17 @@ void Coordinator::look_at_time(steady_clock::time_point now) {
   MutexLock lock(mutex_);
   looked_ = now.time_since_epoch().count();
   if (is_connected) connected_ = looked_.load();
-  if (!has_slept) return;
+  const bool is_cut_off = !is_connected && hears_of_no_member();
+  if (!has_slept && !is_cut_off) return;
   for (const auto& [id, session] : sessions_) session->hear();
-  grace_until_ += since_last;
+  grace_until_ += has_slept ? since_last : steady_clock::duration(quiet_);
+}
+
+// Nor, when it is asked, of a brick: it is this machine that nothing comes to, and nobody is to be expelled for that.
+bool Coordinator::hears_of_no_member() const {
+  const SessionId own = hands_over_ != nullptr ? hands_over_->own_session() : 0;
+  return std::ranges::all_of(
+      sessions_, [&](const auto& member) { return member.first == own || member.second->silence() > quiet_; });
 }
 
 // Of who is to be expelled nothing is waited for from now on. That it is heard of again changes nothing.

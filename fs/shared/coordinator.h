@@ -140,12 +140,14 @@ class Coordinator {
   void look_at_members();
   void look_at_leases();
   void look_at_time(std::chrono::steady_clock::time_point now);
+  bool hears_of_no_member() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void give_up_lost();
   void reap_finished();
 
   const std::string volume_;
   const ClientSecret secret_;
   const std::chrono::milliseconds lease_;
+  const std::chrono::milliseconds quiet_ = lease_ / 2;  // a member says more often than that that it is there
   SecretGuesses guesses_;
   Leases leases_;
   CallCounters calls_;

@@ -456,6 +456,23 @@ TEST_P(SharedUnits, WithAMemberAndABrickWhatTheyHadIsZeros) {
   EXPECT_EQ(read(*own_, own, 0), record(3));
 }
 
+// It hears of no brick and of no member: nobody can tell whether they are there, and nothing waits for them alone.
+TEST_P(SharedUnits, NobodyIsExpelledByACoordinatorThatIsItselfCutOff) {
+  if (GetParam()) GTEST_SKIP() << "the same";
+  mount_with_lease(milliseconds(2'500));  // a member says once a second that it is there
+  Member& a = join();
+  Member& b = join();
+  brick_.faults().refuse(true);
+  brick_.faults().lose();
+  kill(a);
+  EXPECT_TRUE(testing::eventually([&] { return coordinator_->expelled() == 1; })) << "another one is heard of";
+  kill(b);
+  std::this_thread::sleep_for(2 * lease_);
+  EXPECT_EQ(coordinator_->expelled(), 1u);
+  brick_.faults().refuse(false);
+  EXPECT_TRUE(testing::eventually([&] { return coordinator_->expelled() == 2; })) << "the brick is back, and b is not";
+}
+
 // A member is not believed.
 TEST_P(SharedUnits, UnitsThatAreNotLentToItAMemberDoesNotWrite) {
   Member& a = join();
