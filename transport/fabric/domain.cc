@@ -9,7 +9,8 @@ Result<std::shared_ptr<Domain>> Domain::open(Provider provider) {
   std::shared_ptr<Domain> made(new Domain(std::move(provider)));
   fi_info* const info = made->provider_.info.get();
   fid_fabric* fabric = nullptr;
-  if (const int code = fi_fabric(info->fabric_attr, &fabric, nullptr); code != 0) return error_of(code, "fi_fabric");
+  if (const int code = library().open_fabric(info->fabric_attr, &fabric, nullptr); code != 0)
+    return error_of(code, "fi_fabric");
   made->fabric_.reset(fabric);
   fid_domain* domain = nullptr;
   if (const int code = fi_domain(fabric, info, &domain, nullptr); code != 0) return error_of(code, "fi_domain");

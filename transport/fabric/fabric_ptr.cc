@@ -9,7 +9,8 @@ namespace brickfs::fabric {
 
 void Close::close(fid* object) {
   const int code = fi_close(object);
-  if (code != 0) log::error("a libfabric object of class {} is not closed: {}", object->fclass, fi_strerror(-code));
+  if (code != 0)
+    log::error("a libfabric object of class {} is not closed: {}", object->fclass, library().error_text(-code));
 }
 
 Error error_of(ssize_t code, const char* what) {

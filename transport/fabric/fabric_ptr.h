@@ -3,17 +3,14 @@
 // it is logged as one. Members that use an object stand behind it, so that they go first.
 #pragma once
 
-#include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 
-#undef count_of  // a macro of theirs
-#undef container_of
-
 #include <memory>
 
 #include "transport/base/result.h"
+#include "transport/fabric/library.h"
 
 namespace brickfs::fabric {
 
@@ -25,7 +22,7 @@ struct Close {
   static void close(fid* object);
 };
 struct FreeInfo {
-  void operator()(fi_info* info) const { fi_freeinfo(info); }
+  void operator()(fi_info* info) const { library().free_info(info); }
 };
 
 using FabricPtr = std::unique_ptr<fid_fabric, Close>;

@@ -22,7 +22,7 @@ constexpr std::array<const char*, 4> kBestFirst = {"efa", "cxi", "opx", "tcp;ofi
 constexpr int kMrModes = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
 
 InfoPtr hints_for(const std::string& name, bool delivers) {
-  InfoPtr hints(fi_allocinfo());
+  InfoPtr hints(library().duplicate_info(nullptr));
   if (!hints) return hints;
   hints->caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
   // They have no descriptor to sleep on, so brickd looks whether anything comes.
@@ -47,11 +47,12 @@ bool speaks_ip(const fi_info& info) {
 InfoPtr look_for(const std::string& name, const std::string& host, bool delivers) {
   const InfoPtr hints = hints_for(name, delivers);
   fi_info* found = nullptr;
-  if (!hints || fi_getinfo(kVersion, nullptr, nullptr, 0, hints.get(), &found) != 0) return nullptr;
+  if (!hints || library().get_info(kVersion, nullptr, nullptr, 0, hints.get(), &found) != 0) return nullptr;
   InfoPtr info(found);
   if (!speaks_ip(*info)) return info;
   found = nullptr;
-  if (fi_getinfo(kVersion, host.c_str(), nullptr, FI_SOURCE | FI_NUMERICHOST, hints.get(), &found) != 0) return nullptr;
+  if (library().get_info(kVersion, host.c_str(), nullptr, FI_SOURCE | FI_NUMERICHOST, hints.get(), &found) != 0)
+    return nullptr;
   return InfoPtr(found);
 }
 
@@ -79,6 +80,7 @@ bool Provider::ends_late() const {
 }
 
 Result<Provider> find_provider(const std::string& name, const std::string& host, std::string* why) {
+  TRY(load_library(why));
   std::string last = name.empty() ? "no provider that this host has can be used"
                                   : fmt::format(
                                         "there is no provider {} at {} that reads and writes remote memory, "

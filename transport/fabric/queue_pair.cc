@@ -161,8 +161,8 @@ Result<size_t> QueuePair::post(std::span<const Part> parts) {
     give_staging_back(part);
     give_back(slot);
     if (code == -FI_EAGAIN && !give_up_waiting()) return posted;
-    const Error error =
-        end(code == -FI_EAGAIN ? "the brick's endpoint does not answer" : fi_strerror(static_cast<int>(-code)));
+    const Error error = end(code == -FI_EAGAIN ? "the brick's endpoint does not answer"
+                                               : library().error_text(static_cast<int>(-code)));
     return posted > 0 ? Result<size_t>(posted) : error;
   }
   return parts.size();
@@ -185,7 +185,7 @@ bool QueuePair::take_error() {
   fi_cq_err_entry entry{};
   if (fi_cq_readerr(queue_->get(), &entry, 0) <= 0) return false;
   if (!failed_.exchange(true, std::memory_order_acq_rel))
-    log::warn("a work request on {} failed: {}", device_.traits().name, fi_strerror(entry.err));
+    log::warn("a work request on {} failed: {}", device_.traits().name, library().error_text(entry.err));
   return true;
 }
 
