@@ -95,7 +95,7 @@ TEST(MountOptions, OursAreShownBesideThoseOfTheKernelAndMeanTheSameWhenTheyComeB
   const auto shown = options_to_show(describe_common_options(command, true, false));
   EXPECT_EQ(shown, (std::vector<std::string>{"x-brickfs.durable", "x-brickfs.soft", "x-brickfs.timeo=7",
                                              "x-brickfs.linger=300", "x-brickfs.writeback=off",
-                                             "x-brickfs.io_uring=off", "x-brickfs.ring=off",
+                                             "x-brickfs.io_uring=off", "x-brickfs.ring=off", "x-brickfs.tls=off",
                                              "x-brickfs.metrics=127.0.0.1:9100", "x-brickfs.max_metadata=64M"}));
   const MountCommand again = parsed(fmt::format("{}", fmt::join(shown, ",")));
   EXPECT_TRUE(again.soft && again.require_durable);

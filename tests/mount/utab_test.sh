@@ -28,7 +28,7 @@ start_brick tcp 256M
 say "options that mount(8) and systemd read later are kept, and no others"
 mount_at "$MNT" _netdev,nofail,noauto,user,noatime,relatime,soft,timeo=600,io_uring=off,x-systemd.idle-timeout=9,comment=none
 has_options "$MNT" _netdev,uhelper=fuse.brickfs,user,x-systemd.idle-timeout=9
-SHOWN=durable,soft,timeo=600,linger=300,writeback=off,io_uring=off,ring=off
+SHOWN=durable,soft,timeo=600,linger=300,writeback=off,io_uring=off,ring=off,tls=off
 shows "$MNT" "$SHOWN"
 
 say "... also of a second mount, and those of a remount"

@@ -111,7 +111,8 @@ std::string describe_admin_error(const Target& target, Error error, const std::s
     case EPERM:
       return "the brick takes no volume commands: start brickd with --admin-secret-file";
     case EACCES:
-      return "the administrator's secret is wrong or missing (--admin-secret-file)";
+      return "the administrator's secret is wrong or missing (--admin-secret-file); a brick that has none takes no "
+             "volume commands: start brickd with --admin-secret-file";
     default:
       return why.empty() ? describe_open_error(target, error, {}) : why;
   }
