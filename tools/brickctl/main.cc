@@ -39,7 +39,7 @@ struct Arguments {
   std::string tag;
   std::string value = "0";
   std::string seen;
-  std::string tls = "on";
+  std::string tls;
 };
 
 // 0x... or what parse_size() takes.
@@ -57,7 +57,7 @@ std::optional<uint64_t> parse_number(const std::string& text) {
 void add_tls(CLI::App& sub, Arguments& arguments) {
   sub.add_option("--tls", arguments.tls,
                  "TLS with bricks on tcp://, by the secret: on: if they do it; require: nothing is said otherwise; off "
-                 "(on, where there is a secret)")
+                 "(on, where there is a secret; bench: off, as mounts)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"off", "on", "require"}));
 }
@@ -413,7 +413,9 @@ void interpret_scrub(Arguments& arguments) {
 }
 
 void interpret(Arguments& arguments) {
-  arguments.command.secret_file.tls = arguments.command.admin_secret_file.tls = *parse_tls_mode(arguments.tls);
+  const char* const usual = arguments.command.verb == "bench" ? "off" : "on";
+  const TlsMode tls = *parse_tls_mode(arguments.tls.empty() ? usual : arguments.tls);
+  arguments.command.secret_file.tls = arguments.command.admin_secret_file.tls = tls;
   if (arguments.command.verb == "volume") interpret_volume(arguments);
   if (!arguments.address.empty()) interpret_blocks(arguments);
   if (!arguments.tag.empty()) interpret_notifications(arguments);
