@@ -90,6 +90,7 @@ if len(mine) != 1 or "_netdev" not in mine[0] or "uhelper=" not in mine[0]:
     sys.exit(f"utab has {mine} of {sys.argv[1]} when it is mounted")
 HEAR
 hears() {  # DIR OPTIONS
+  : >"$WORK/heard"  # what the last one said
   python3 "$WORK/hear.py" "$1" >"$WORK/heard" 2>&1 &
   local pid=$!
   BACKGROUND_PIDS+=("$pid")
